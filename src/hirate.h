@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hirate: asynchronous, distributed rate limiting on Redis.
+ *
+ * One acquire asks "may NAME do this, at this COST, under this LIMIT?". It is submitted without blocking,
+ * decided by a script on the Redis server's clock, and answered by exactly one callback from the caller's own
+ * event loop.
+ *
+ * Threads: a client, its loop and everything submitted to it belong to one thread. Different clients may live
+ * in different threads; the library has no global state.
+ *
+ * Return values: 0 or a negative HIRATE_E… code. From a call that takes a callback, 0 means exactly one
+ * callback comes, later, from the loop, never inside the call; negative means none comes and nothing was
+ * charged. What is wrong, and what would be accepted, is said by hirate_last_error() or the hirate_error that
+ * was passed in.
+ *
+ * Structs that cross this interface begin with their size and a version. Set them up with the macros and
+ * functions below and new fields will get their defaults; fields are only ever appended.
+ */
+#ifndef HIRATE_H
+#define HIRATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define HIRATE_API __attribute__((visibility("default")))
+#else
+#define HIRATE_API
+#endif
+
+#define HIRATE_VERSION "0.1.0"
+
+/* ---------------------------------------------------------------------------------------------- constants -- */
+
+#define HIRATE_NAME_MAX   1024 /* bytes in a name; 0 is allowed, and any byte is */
+#define HIRATE_POLICY_MAX 64   /* bytes in a policy name or prefix: [A-Za-z0-9._-], at least one */
+#define HIRATE_POLICY_SIZE (HIRATE_POLICY_MAX + 1)
+#define HIRATE_COST_MAX   UINT64_C(9007199254740991) /* 2^53 - 1 */
+#define HIRATE_NEVER      INT64_MAX                  /* retry_after_ms: no waiting helps */
+#define HIRATE_REASON_MAX 255                        /* bytes in a reason or an error text */
+
+/* Every error, returned by a call or found in hirate_result.error. */
+enum hirate_error_code {
+    HIRATE_OK = 0,
+    HIRATE_EINVAL = -1,    /* an argument is wrong; the text names it and what is accepted */
+    HIRATE_ENOMEM = -2,    /* no memory */
+    HIRATE_ELOOP = -3,     /* the event loop refused a watch, timer or deferred call */
+    HIRATE_ECLOSED = -4,   /* the client is closing or closed */
+    HIRATE_ECANCELED = -5, /* hirate_cancel() */
+    HIRATE_ENOENT = -6,    /* no pending request has this id: it was answered, or never was */
+    HIRATE_EOVERLOAD = -7, /* max_pending acquires are waiting; try again after on_room */
+    HIRATE_EDEADLINE = -8, /* written to Redis, no answer within the deadline; charge = maybe */
+    HIRATE_ECONNECT = -9,  /* no usable connection within the deadline; charge = no */
+    HIRATE_ELOST = -10,    /* the connection ended after the request was written; charge = maybe */
+    HIRATE_EAUTH = -11,    /* Redis refused the credentials, the database or a permission; charge = no */
+    HIRATE_ESTATE = -12,   /* the key holds something that is not this kind of limit's state; charge = no */
+    HIRATE_EREDIS = -13,   /* Redis answered with an error; the reason begins with its text */
+    HIRATE_EPROTOCOL = -14 /* what came back is not an answer of this library's scripts; charge = maybe */
+};
+
+enum hirate_kind { /* of a limit */
+    HIRATE_KIND_INVALID = 0,
+    HIRATE_KIND_TOKEN_BUCKET = 1
+};
+
+enum hirate_op { /* of a request */
+    HIRATE_OP_INVALID = 0,
+    HIRATE_OP_ACQUIRE = 1, /* take `cost` if there is room for it */
+    HIRATE_OP_PEEK = 2,    /* answer as an acquire would, taking and writing nothing */
+    HIRATE_OP_RESET = 3    /* forget what was used */
+};
+
+enum hirate_verdict {
+    HIRATE_VERDICT_NONE = 0, /* an error, or a reset */
+    HIRATE_ALLOWED = 1,
+    HIRATE_DENIED = 2
+};
+
+enum hirate_source { /* who decided */
+    HIRATE_SOURCE_NONE = 0,
+    HIRATE_SOURCE_REDIS = 1,
+    HIRATE_SOURCE_LOCAL = 2
+};
+
+enum hirate_charge { /* was the cost taken? */
+    HIRATE_CHARGE_NO = 0,
+    HIRATE_CHARGE_YES = 1,
+    HIRATE_CHARGE_MAYBE = 2 /* it was written and no answer came */
+};
+
+/* --------------------------------------------------------------------------------------------------- limits -- */
+
+/* `tokens` every `period_us` microseconds, refilled continuously. Each 1 … 2^53-1. */
+typedef struct hirate_rate {
+    uint64_t tokens;
+    uint64_t period_us;
+} hirate_rate;
+
+/*
+ * A limit: what is allowed to each name. A plain constant; copied by every call that takes one and known by its
+ * value, so it may be static, on the stack or built anew for each call. Initialise it with a macro below,
+ * hirate_limit_token_bucket() or hirate_limit_parse().
+ */
+typedef struct hirate_limit {
+    uint32_t struct_size;
+    uint16_t version;
+    uint16_t kind;        /* enum hirate_kind */
+    const char *policy;   /* its name: part of the Redis key. 1 … 64 of [A-Za-z0-9._-] */
+    uint64_t capacity;    /* most tokens a bucket holds, and the largest burst: 0 … 2^52. 0 lets only cost 0 pass */
+    hirate_rate rate;     /* refill */
+    uint64_t reserved[8]; /* zero */
+} hirate_limit;
+
+#define HIRATE_LIMIT_VERSION 1
+
+/* 0, or a compile-time error (a negative array size) when `ok` is false. C11 and C++17. */
+#define HIRATE_CHECK_(ok) (0 * sizeof(char[(ok) ? 1 : -1]))
+#define HIRATE_POSITIVE_(n) ((uint64_t)(n) + HIRATE_CHECK_((n) > 0 && (n) <= INT64_C(9007199254740991)))
+#define HIRATE_CAPACITY_(n) ((uint64_t)(n) + HIRATE_CHECK_((n) >= 0 && (n) <= INT64_C(4503599627370496)))
+#define HIRATE_LIMIT_SIZE_(name)                                                                                      \
+    ((uint32_t)(sizeof(hirate_limit) + HIRATE_CHECK_(sizeof("" name) > 1 && sizeof("" name) <= HIRATE_POLICY_SIZE)))
+
+/* Durations in microseconds, from whole numbers of the unit. */
+#define HIRATE_MICROSECONDS(n) (INT64_C(1) * (n))
+#define HIRATE_MILLISECONDS(n) (INT64_C(1000) * (n))
+#define HIRATE_SECONDS(n)      (INT64_C(1000000) * (n))
+#define HIRATE_MINUTES(n)      (INT64_C(60000000) * (n))
+#define HIRATE_HOURS(n)        (INT64_C(3600000000) * (n))
+#define HIRATE_DAYS(n)         (INT64_C(86400000000) * (n))
+
+/* A rate of `n` tokens a period, from constants. Zero, negative or above 2^53-1 does not compile. */
+#define HIRATE_RATE(n, period) { HIRATE_POSITIVE_(n), HIRATE_POSITIVE_(period) }
+#define HIRATE_PER_SECOND(n)   HIRATE_RATE(n, HIRATE_SECONDS(1))
+
+/*
+ * A token bucket: starts full with `cap` tokens, refills at `rate`, an acquire takes its cost or is denied.
+ * `name` is a string literal of 1 … 64 bytes, `cap` a constant 0 … 2^52, `rate` HIRATE_RATE or
+ * HIRATE_PER_SECOND; what breaks these does not compile. The rest is checked at first use (hirate_limit_check).
+ *
+ *     static const hirate_limit LOGINS =
+ *         HIRATE_TOKEN_BUCKET("login", 20, HIRATE_RATE(1, HIRATE_SECONDS(3)));
+ */
+#define HIRATE_TOKEN_BUCKET(name, cap, rate)                                                                          \
+    { HIRATE_LIMIT_SIZE_(name), HIRATE_LIMIT_VERSION, HIRATE_KIND_TOKEN_BUCKET, "" name, HIRATE_CAPACITY_(cap), rate, \
+      { 0, 0, 0, 0, 0, 0, 0, 0 } }
+
+/* What went wrong in a call: the code and one line of text naming the field and what is accepted. */
+typedef struct hirate_error {
+    int code;
+    char text[HIRATE_REASON_MAX + 1];
+} hirate_error;
+
+/* Fill in *limit from run-time values. `policy` is kept as a pointer. Cannot fail; values are checked at use. */
+HIRATE_API void hirate_limit_token_bucket(hirate_limit *limit, const char *policy, uint64_t capacity,
+                                          hirate_rate rate);
+
+/*
+ * Check every field, also that all arithmetic stays exact (below 2^53): with N/P reduced to n/p by their
+ * greatest common divisor, 2·C·p <= 2^53, 1000·n <= 2^53 and 1000·C·p/n <= 2^63. 0, or HIRATE_EINVAL with
+ * *error naming the field and, where there is one, the nearest value that works. `error` may be NULL.
+ */
+HIRATE_API int hirate_limit_check(const hirate_limit *limit, hirate_error *error);
+
+/*
+ * Read a limit from text: `NAME ALGORITHM key=value …`, as in "login token-bucket capacity=20 rate=1/3s".
+ * Durations are a whole number (1 if left out) and one of us ms s m h d. The name is stored in `policy`, to which
+ * limit->policy then points. 0, or HIRATE_EINVAL (*error says why; *limit and policy are unchanged).
+ */
+HIRATE_API int hirate_limit_parse(const char *spec, hirate_limit *limit, char policy[HIRATE_POLICY_SIZE],
+                                  hirate_error *error);
+
+/* ---------------------------------------------------------------------------------------------- event loops -- */
+
+enum hirate_events { HIRATE_READ = 1, HIRATE_WRITE = 2 };
+
+typedef void hirate_ready_fn(void *arg, unsigned events); /* events: HIRATE_READ | HIRATE_WRITE, those ready */
+typedef void hirate_due_fn(void *arg);
+
+/*
+ * What the library needs of an event loop. Filled in by an adapter (<hirate/adapters/…h>), or by you for a loop
+ * of your own; copied by hirate_new(). `data` and what it points to must outlive the client.
+ *
+ * Each *_new returns a handle, or NULL when the loop refuses it (no memory, too many descriptors). Each *_set
+ * returns 0 or a negative HIRATE_E… code. Each *_free stops and frees its handle; it may be called from inside
+ * that handle's own callback, after whose return the adapter must not touch the handle. No callback may run
+ * inside any of these functions.
+ */
+typedef struct hirate_loop {
+    uint32_t struct_size;
+    uint32_t version;
+    void *data;
+
+    /* Watch a descriptor, level-triggered. Starts with no events; `events` 0 pauses. Hang-up and error count as
+     * every event asked for. The descriptor is still open when its watch is freed. */
+    void *(*watch_new)(void *data, int fd, hirate_ready_fn *ready, void *arg);
+    int (*watch_set)(void *watch, unsigned events);
+    void (*watch_free)(void *watch);
+
+    /* One shot, `delay_us` from now (0: next turn); setting it again replaces, negative disarms. Never early. */
+    void *(*timer_new)(void *data, hirate_due_fn *due, void *arg);
+    int (*timer_set)(void *timer, int64_t delay_us);
+    void (*timer_free)(void *timer);
+
+    /* Run once, after the callbacks that are due now and before the loop blocks again; setting it twice is
+     * setting it once. May be set from anywhere in the loop's thread, also while the loop is not running. */
+    void *(*defer_new)(void *data, hirate_due_fn *due, void *arg);
+    int (*defer_set)(void *defer);
+    void (*defer_free)(void *defer);
+} hirate_loop;
+
+#define HIRATE_LOOP_VERSION 1
+
+/* -------------------------------------------------------------------------------------------------- clients -- */
+
+typedef struct hirate hirate;
+typedef struct hirate_result hirate_result;
+
+/* The answer to one request. *result and what it points to are valid until the callback returns. The callback
+ * may submit, cancel, reset, close or free, for the same client too. */
+typedef void hirate_cb(hirate *h, const hirate_result *result, void *user);
+typedef void hirate_closed_cb(void *user);
+typedef void hirate_room_cb(hirate *h, void *user);
+
+struct hirate_result {
+    uint32_t struct_size;
+    int error;              /* 0, or HIRATE_E…: then there is no verdict */
+    enum hirate_op op;      /* what was asked */
+    enum hirate_verdict verdict;
+    enum hirate_source source;
+    enum hirate_charge charge; /* yes: `cost` tokens were taken. A denial, a peek and a cost of 0 take nothing */
+    uint64_t id;            /* as hirate_submit() gave it; 0 from the local engine */
+    uint64_t cost;          /* as submitted */
+    uint64_t remaining;     /* whole tokens left after this decision */
+    int64_t retry_after_ms; /* denied: after exactly this wait the same request succeeds if nobody else takes
+                               anything, a millisecond earlier it does not. HIRATE_NEVER: cost above the
+                               capacity. Allowed: 0 */
+    int64_t reset_ms;       /* until nothing that was taken counts any more, rounded up; the key expires then */
+    int64_t delay_ms;       /* how long to wait before going on; 0 for a token bucket */
+    int64_t time_us;        /* the deciding clock, microseconds since 1970; 0: unknown */
+    int used;               /* a reset: 1 if there was something to forget */
+    const char *policy;     /* the limit's name */
+    const char *reason;     /* an error: fixed text, or at most 200 bytes from the server; otherwise "" */
+};
+
+/*
+ * A name resolution under way. hirate_resolved() must be called exactly once for it, from the loop's thread, with
+ * 0 and an address (port included), or a negative HIRATE_E… code. It may come after the client was closed.
+ */
+typedef struct hirate_resolution hirate_resolution;
+struct sockaddr;
+HIRATE_API void hirate_resolved(hirate_resolution *resolution, int rc, const struct sockaddr *address,
+                                size_t address_len);
+/* Start resolving `host` (valid during the call). 0: hirate_resolved() will be called or already was; negative:
+ * it will not be. */
+typedef int hirate_resolve_fn(void *user, const char *host, uint16_t port, hirate_resolution *resolution);
+
+/* How a client works. Set up with hirate_options_init(), change what you like; copied by hirate_new(). */
+typedef struct hirate_options {
+    uint32_t struct_size;
+    uint32_t version;
+    const char *uri;            /* redis://[[user]:password@]host[:port][/db] (host also [IPv6]) or
+                                   unix://[[user]:password@]/path.sock[?db=N]; user and password percent-encoded.
+                                   Default redis://127.0.0.1:6379 */
+    const char *prefix;         /* of every key, PREFIX:POLICY:NAME. Default "hirate" */
+    int64_t deadline_ms;        /* of a request that names none: 1 … 86400000. Default 1000 */
+    int64_t connect_timeout_ms; /* connect and greet: 1 … 86400000. Default 1000 */
+    int64_t stall_timeout_ms;   /* replies owed and no byte moved for so long: reconnect. 1 … 86400000. Default 3000 */
+    uint32_t max_pending;       /* requests waiting or in flight: 1 … 4194304. Default 65536 */
+    uint32_t max_calls;         /* script calls in flight: 1 … 64. Default 3 */
+    uint32_t max_call_keys;     /* distinct keys one call decides: 1 … 256. Default 128 */
+    uint32_t max_call_acquires; /* requests one call decides: 1 … 1024. Default 1024 */
+    hirate_room_cb *on_room;    /* after HIRATE_EOVERLOAD, once there is room for at least a quarter of
+                                   max_pending; from the loop. NULL: none */
+    hirate_resolve_fn *resolve; /* NULL: getaddrinfo() on a detached thread */
+    void *user;                 /* for on_room and resolve */
+} hirate_options;
+
+#define HIRATE_OPTIONS_VERSION 1
+
+/* What is asked. Set up with hirate_request_init(); copied by hirate_submit(), the limit and name too. */
+typedef struct hirate_request {
+    uint32_t struct_size;
+    uint32_t version;
+    enum hirate_op op;         /* default acquire */
+    const hirate_limit *limit;
+    const void *name;          /* any bytes; may be NULL when name_len is 0 */
+    size_t name_len;           /* 0 … 1024 */
+    uint64_t cost;             /* tokens: 0 … 2^53-1; not used by a reset. Default 1 */
+    int64_t deadline_ms;       /* from submission, 1 … 86400000; 0 (default): the client's */
+    hirate_cb *cb;             /* never NULL */
+    void *user;
+} hirate_request;
+
+#define HIRATE_REQUEST_VERSION 1
+
+/* Counts since hirate_new(). submitted = answered + pending, always. */
+typedef struct hirate_stats {
+    uint32_t struct_size;
+    uint32_t version;
+    uint64_t submitted;  /* requests accepted */
+    uint64_t answered;   /* callbacks run */
+    uint64_t allowed;
+    uint64_t denied;
+    uint64_t errors;     /* answered with an error */
+    uint64_t refused;    /* HIRATE_EOVERLOAD */
+    uint64_t calls;      /* script calls written */
+    uint64_t call_acquires; /* requests those calls decided or were to decide */
+    uint64_t connects;   /* connections that came to stand */
+    uint64_t pending;    /* accepted and not answered yet */
+} hirate_stats;
+
+#define HIRATE_STATS_VERSION 1
+
+/* Fill in the defaults. Call through the macros, which pass the size the caller was compiled with. */
+HIRATE_API void hirate_options_init_sized(hirate_options *options, size_t size);
+HIRATE_API void hirate_request_init_sized(hirate_request *request, size_t size);
+HIRATE_API void hirate_stats_init_sized(hirate_stats *stats, size_t size);
+#define hirate_options_init(o) hirate_options_init_sized((o), sizeof *(o))
+#define hirate_request_init(r) hirate_request_init_sized((r), sizeof *(r))
+#define hirate_stats_init(s)   hirate_stats_init_sized((s), sizeof *(s))
+
+/* Check every field, without connecting. 0, or HIRATE_EINVAL with *error (may be NULL) naming the field and what
+ * is accepted, never a password. `options` NULL stands for the defaults. */
+HIRATE_API int hirate_options_check(const hirate_options *options, hirate_error *error);
+
+/*
+ * Make a client on `loop` (copied) with `options` (NULL: defaults; copied). It connects once the loop runs, and
+ * again by itself whenever the connection ends. 0 with *out set, or HIRATE_EINVAL, HIRATE_ENOMEM, HIRATE_ELOOP
+ * with *out unchanged and *error (may be NULL) saying why. An unreachable server is no error here.
+ */
+HIRATE_API int hirate_new(hirate **out, const hirate_loop *loop, const hirate_options *options, hirate_error *error);
+
+/*
+ * Submit a request. 0: its callback comes exactly once; *id (may be NULL) names it for hirate_cancel().
+ * HIRATE_EINVAL (hirate_last_error() names the field), HIRATE_EOVERLOAD, HIRATE_ECLOSED, HIRATE_ENOMEM or
+ * HIRATE_ELOOP: no callback, nothing charged. May be called from any callback.
+ * Requests for one (policy, name) take effect in the order of submission, except what had to be sent again.
+ */
+HIRATE_API int hirate_submit(hirate *h, const hirate_request *request, uint64_t *id);
+
+/* Short for hirate_submit() with the client's deadline. */
+HIRATE_API int hirate_acquire(hirate *h, const hirate_limit *limit, const void *name, size_t name_len, uint64_t cost,
+                              hirate_cb *cb, void *user);
+HIRATE_API int hirate_peek(hirate *h, const hirate_limit *limit, const void *name, size_t name_len, uint64_t cost,
+                           hirate_cb *cb, void *user);
+HIRATE_API int hirate_reset(hirate *h, const hirate_limit *limit, const void *name, size_t name_len, hirate_cb *cb,
+                            void *user);
+
+/* The decimal text of an integer, the name it stands for: hirate_acquire(h, &L, buf, hirate_name_u64(buf, id), …).
+ * Returns the length; no NUL is written. */
+#define HIRATE_NAME_INT_SIZE 20
+HIRATE_API size_t hirate_name_u64(char buf[HIRATE_NAME_INT_SIZE], uint64_t value);
+HIRATE_API size_t hirate_name_i64(char buf[HIRATE_NAME_INT_SIZE], int64_t value);
+
+/* Give up on a pending request: its callback comes, later, with HIRATE_ECANCELED; charge = no if it was not
+ * written yet, else maybe. HIRATE_ENOENT: it has been decided or answered already, or never was. */
+HIRATE_API int hirate_cancel(hirate *h, uint64_t id);
+
+/*
+ * Close: everything pending is answered HIRATE_ECLOSED (charge as for cancel), later, from the loop; then on_closed
+ * (may be NULL) runs, after which the client is gone. No reply is awaited. HIRATE_ECLOSED when already closing;
+ * then this on_closed does not run. NULL: nothing happens, HIRATE_EINVAL.
+ */
+HIRATE_API int hirate_close(hirate *h, hirate_closed_cb *on_closed, void *user);
+
+/*
+ * Free now, for a loop that will not run again: everything pending is answered HIRATE_ECLOSED inside this call, then
+ * an on_closed given before runs. Called from one of the client's callbacks it acts as hirate_close(). NULL is fine.
+ */
+HIRATE_API void hirate_free(hirate *h);
+
+/* Why the last failed call on this client failed, one line; "" before any. Valid until the next call. */
+HIRATE_API const char *hirate_last_error(const hirate *h);
+
+HIRATE_API void hirate_get_stats(const hirate *h, hirate_stats *stats);
+
+/* --------------------------------------------------------------------------------------------- local engine -- */
+
+/*
+ * The same limits decided in this process, at once, without Redis: for tests, simulations, single-process use.
+ * Time is an argument, so any clock will do. One thread at a time. Memory is bounded by max_keys live buckets;
+ * a full bucket is forgotten, as it needs no memory.
+ */
+typedef struct hirate_local hirate_local;
+
+/* max_keys: 1 … 2^31. 0, HIRATE_EINVAL or HIRATE_ENOMEM with *out unchanged. */
+HIRATE_API int hirate_local_new(hirate_local **out, size_t max_keys);
+
+/*
+ * Decide `request` (its cb, user and deadline are not used) at now_us, microseconds since 1970, 0 … 2^53-1; it may
+ * step back. 0 with *result filled in; result->policy points to the limit's own text. HIRATE_EINVAL (error, which may
+ * be NULL, says why), HIRATE_EOVERLOAD (max_keys buckets are live) or HIRATE_ENOMEM: nothing was taken.
+ * result->struct_size must be set by hirate_result_init().
+ */
+HIRATE_API int hirate_local_decide(hirate_local *local, const hirate_request *request, int64_t now_us,
+                                   hirate_result *result, hirate_error *error);
+HIRATE_API void hirate_local_free(hirate_local *local);
+HIRATE_API void hirate_result_init_sized(hirate_result *result, size_t size);
+#define hirate_result_init(r) hirate_result_init_sized((r), sizeof *(r))
+
+/* -------------------------------------------------------------------------------------------------- naming -- */
+
+/* Static texts; never NULL. */
+HIRATE_API const char *hirate_strerror(int code);
+HIRATE_API const char *hirate_verdict_name(enum hirate_verdict verdict); /* "allowed" "denied" "error" */
+HIRATE_API const char *hirate_source_name(enum hirate_source source);    /* "redis" "local" "none" */
+HIRATE_API const char *hirate_charge_name(enum hirate_charge charge);    /* "yes" "no" "maybe" */
+HIRATE_API const char *hirate_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
