@@ -330,10 +330,10 @@ HIRATE_API int hirate_options_check(const hirate_options *options, hirate_error 
 
 /*
  * Make a client on `loop` (copied) with `options` (NULL: defaults; copied). It connects once the loop runs, and
- * again by itself whenever the connection ends. 0 with *out set, or HIRATE_EINVAL, HIRATE_ENOMEM, HIRATE_ELOOP
- * with *out unchanged and *error (may be NULL) saying why. An unreachable server is no error here.
+ * again by itself whenever the connection ends. 0 with *out set, or with *out unchanged HIRATE_EINVAL
+ * (hirate_options_check() says why), HIRATE_ENOMEM or HIRATE_ELOOP. An unreachable server is no error here.
  */
-HIRATE_API int hirate_new(hirate **out, const hirate_loop *loop, const hirate_options *options, hirate_error *error);
+HIRATE_API int hirate_new(hirate **out, const hirate_loop *loop, const hirate_options *options);
 
 /*
  * Submit a request. 0: its callback comes exactly once; *id (may be NULL) names it for hirate_cancel().
