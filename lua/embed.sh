@@ -11,7 +11,7 @@ export LC_ALL=C
 [ $# -eq 2 ] || { echo "usage: embed.sh NAME FILE" >&2; exit 2; }
 name=$1
 file=$2
-upper=$(printf %s "$name" | tr a-z A-Z)
+upper=$(printf %s "$name" | tr '[:lower:]' '[:upper:]')
 
 if command -v sha1sum >/dev/null; then
     sha1=$(sha1sum <"$file")
