@@ -34,12 +34,12 @@ cat <<END
 
 enum { hr_script_${name}_len = $((length)) };
 
-/* One NUL more than the length, so that it can also be used as a string. */
+/* Exactly the script: no NUL follows. */
 static const char hr_script_${name}_text[] = {
 END
 od -An -v -to1 <"$file" | sed "s/ *\\([0-7][0-7][0-7]\\)/'\\\\\\1',/g; s/^/    /"
 cat <<END
-    '\\0'};
+};
 
 #endif
 END

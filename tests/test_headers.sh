@@ -34,9 +34,9 @@ public()
 # shellcheck disable=SC2086
 {
     public '<hirate/hirate.h>'
-    public '<hirate/adapters/epoll.h>' -D_GNU_SOURCE
-    [ "${HAVE_LIBEVENT:-yes}" = no ] || public '<hirate/adapters/libevent.h>' -D_GNU_SOURCE ${LIBEVENT_CFLAGS:-}
-    [ "${HAVE_LIBEV:-yes}" = no ] || public '<hirate/adapters/libev.h>' -D_GNU_SOURCE ${LIBEV_CFLAGS:-}
+    public '<hirate/adapters/epoll.h>'
+    [ "${HAVE_LIBEVENT:-yes}" = no ] || public '<hirate/adapters/libevent.h>' ${LIBEVENT_CFLAGS:-}
+    [ "${HAVE_LIBEV:-yes}" = no ] || public '<hirate/adapters/libev.h>' ${LIBEV_CFLAGS:-}
 
     for header in "$top"/src/*.h "$top"/src/cli/*.h; do
         [ -e "$header" ] || continue

@@ -10,9 +10,10 @@ layer()
 {
     case ${1##*/} in
     hirate.h) echo 0 ;;
-    backoff.[ch] | clock.h | deadlines.[ch] | error.[ch] | hash.[ch] | list.h | pool.[ch]) echo 1 ;;
+    backoff.[ch] | bytes.[ch] | clock.h | deadlines.[ch] | duration.[ch] | error.[ch] | hash.[ch] | list.h | pool.[ch])
+        echo 1 ;;
     policy.[ch] | spec.c | token_bucket.[ch]) echo 2 ;;
-    script.[ch] | scripts_embedded.h) echo 3 ;;
+    refusal.[ch] | script.[ch] | scripts_embedded.h) echo 3 ;;
     link*.[ch] | hiredis_compat.h | resolve.[ch] | uri.[ch]) echo 4 ;;
     batch.[ch] | request.[ch]) echo 5 ;;
     api.c | client.[ch] | local.c) echo 6 ;;
