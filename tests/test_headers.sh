@@ -42,7 +42,7 @@ public()
         [ -e "$header" ] || continue
         for compiler in $(compilers c); do
             expect "$header with $compiler" compile "$compiler" c c11 "\"$(basename "$header")\"" -D_GNU_SOURCE \
-                -I"$(dirname "$header")" -I"$build/include" -I"$top/src" -Wno-unused-const-variable \
+                -iquote "$(dirname "$header")" -I"$build/include" -iquote "$top/src" -Wno-unused-const-variable \
                 ${HIREDIS_CFLAGS:-} ${LIBEVENT_CFLAGS:-} ${LIBEV_CFLAGS:-}
         done
     done
