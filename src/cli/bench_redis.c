@@ -6,8 +6,9 @@
  * repeated from the next tick, so that an absent server is not asked in a busy loop.
  *
  * Open loop (--rate): a tick each millisecond submits what the rate wants submitted by then. Latency counts from the
- * moment each was due, not from when it got its turn, so that a stall shows up in full. At most --in-flight (default
- * here 65,536) are outstanding; what finds no room counts as an error, submitted or not.
+ * moment each was due, not from when it got its turn, so that a stall shows up in full, and half a tick on average
+ * too. At most --in-flight (default here 65,536) are outstanding; what finds no room counts as an error, submitted or
+ * not.
  *
  * The clock is read once for up to CLOCK_EVERY answers of a turn: a latency may be off by the time those take, a few
  * microseconds. Slots are made once; nothing is allocated per acquire.

@@ -10,7 +10,7 @@ int cli_client_open(cli_client *client, const cli_args *args, uint32_t max_pendi
 {
     memset(client, 0, sizeof *client);
     client->kind = args->loop;
-    client->base = args->loop->open(&client->loop);
+    client->base = args->loop->open(&client->loop, args->rate > 0); /* --rate lives by its ticks */
     if (client->base == NULL)
         return cli_fail(CLI_NO_VERDICT, "--loop %s: the event loop cannot be set up", args->loop->name);
     hirate_options options;

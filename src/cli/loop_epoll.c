@@ -4,8 +4,9 @@
 
 #include <hirate/adapters/epoll.h>
 
-static void *open_epoll(hirate_loop *loop)
+static void *open_epoll(hirate_loop *loop, bool precise)
 {
+    (void)precise;
     hirate_epoll_loop *ep;
     if (hirate_epoll_new(&ep) != 0)
         return NULL;

@@ -6,8 +6,9 @@
 #include <ev.h>
 #include <hirate/adapters/libev.h>
 
-static void *open_loop(hirate_loop *loop)
+static void *open_loop(hirate_loop *loop, bool precise)
 {
+    (void)precise;
     struct ev_loop *ev = ev_loop_new(EVFLAG_AUTO);
     if (ev == NULL)
         return NULL;

@@ -6,9 +6,23 @@
 #include <event2/event.h>
 #include <hirate/adapters/libevent.h>
 
-static void *open_base(hirate_loop *loop)
+/* libevent reckons with a clock that moves every 4 ms, unless told otherwise; then it makes a system call more a turn.
+ */
+static struct event_base *new_base(bool precise)
 {
-    struct event_base *base = event_base_new();
+    struct event_config *config = event_config_new();
+    if (config == NULL)
+        return NULL;
+    struct event_base *base = NULL;
+    if (!precise || event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER) == 0)
+        base = event_base_new_with_config(config);
+    event_config_free(config);
+    return base;
+}
+
+static void *open_base(hirate_loop *loop, bool precise)
+{
+    struct event_base *base = new_base(precise);
     if (base == NULL)
         return NULL;
     if (hirate_libevent(loop, base) == 0)

@@ -8,11 +8,14 @@
 #define CLI_LOOPS_H
 
 #include <hirate/hirate.h>
+#include <stdbool.h>
 
 typedef struct cli_loop {
     const char *name;
-    void *(*open)(hirate_loop *loop); /* make a loop and fill in *loop; NULL when that fails */
-    int (*run)(void *base);           /* until stop() is called from one of its callbacks; 0, or -1 */
+    /* Make a loop and fill in *loop; NULL when that fails. `precise`: with timers to the millisecond, where that is not
+     * how it works anyway and costs something. */
+    void *(*open)(hirate_loop *loop, bool precise);
+    int (*run)(void *base); /* until stop() is called from one of its callbacks; 0, or -1 */
     void (*stop)(void *base);
     void (*close)(void *base); /* after every client of it is gone */
 } cli_loop;
