@@ -20,7 +20,7 @@ static const char TOOL[] =
 static const char SPEC[] =
     "\n"
     "SPEC, one argument: 'NAME token-bucket capacity=C rate=N/DURATION'\n"
-    "  NAME      1 to 64 of A-Z a-z 0-9 . _ -; part of the Redis key PREFIX:NAME:name\n"
+    "  NAME      1 to 64 of A-Z a-z 0-9 . _ -; with PREFIX the beginning of each Redis key\n"
     "  capacity  most tokens a bucket holds, and the largest burst; it starts full\n"
     "  rate      N tokens return each DURATION, continuously\n"
     "  DURATION  one of us ms s m h d, with an optional whole number before it: 50/s, 1/3s, 7/13ms\n"
@@ -157,9 +157,10 @@ static const char BENCH[] =
     "  --names N            how many names, up to 2147483648 (default 1)\n"
     "  --zipf S             draw names by Zipf's law: name k weighs 1/(k+1)^S, S 0 to 10 (default 0: uniform)\n"
     "  --in-flight N        acquires outstanding, up to 4194304: each answer submits the next (default 256)\n"
-    "  --rate N             instead submit N a second, whatever comes back; latency then counts from when each was "
-    "due.\n"
-    "                       At most --in-flight (default then 65536) are outstanding, the rest count as errors\n"
+    "  --rate N             instead submit N a second, whatever comes back, from a tick each millisecond. Latency "
+    "then\n"
+    "                       counts from when each was due, the wait for the tick included. At most --in-flight\n"
+    "                       (default then 65536) are outstanding; what finds no room counts as an error\n"
     "  --seconds N          how long, 0.1 to 86400 (default 5)\n"
     "  --format FORMAT      text or json (default text)\n";
 static const char BENCH_END[] =
