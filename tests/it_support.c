@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The tests' own support, without the library: what the other integration tests conclude rests on it. */
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <cmocka.h>
 
 #include "support/fakeserver.h"
 #include "support/server.h"
@@ -79,7 +80,7 @@ static void test_server_binary_arguments_come_back_whole(void **state)
     size_t got;
     const char *back = server_ask_args(s, 2, (const char *const[]){"GET", "k"}, NULL, &got);
     assert_int_equal(got, sizeof value - 1);
-    assert_memory_equal(back, value, got);
+    assert_memory_equal(back, value, sizeof value - 1);
     assert_int_equal(server_info(s, "commandstats", "cmdstat_set"), 1);
     server_stop(s);
 }
