@@ -212,6 +212,12 @@ bool fake_greet(fake_conn *conn)
     return false;
 }
 
+bool fake_is_quiet(fake_conn *conn, int ms)
+{
+    struct pollfd wait = {.fd = conn->stream.fd, .events = POLLIN};
+    return conn->stream.used == conn->stream.in.len && poll(&wait, 1, ms) == 0;
+}
+
 void fake_wait_closed(fake_conn *conn)
 {
     char drop[4096];

@@ -48,6 +48,7 @@ bool fake_relay(fake_conn *conn, bytes *reply); /* ask the real server; its raw 
 /* Answer commands of the greeting (anything but a script call) as a primary would until a script call has been read,
  * which is left in conn->command. */
 bool fake_greet(fake_conn *conn);
-void fake_wait_closed(fake_conn *conn); /* read and drop whatever comes */
+bool fake_is_quiet(fake_conn *conn, int ms); /* has nothing come for so long? */
+void fake_wait_closed(fake_conn *conn);      /* read and drop whatever comes */
 
 #endif
