@@ -17,7 +17,7 @@
 
 #include "deadlines.h"
 #include "hirate.h"
-#include "limits.h"
+#include "limit_set.h"
 
 #include <stdbool.h>
 

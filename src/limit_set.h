@@ -5,13 +5,13 @@
  * The address of the caller's hirate_limit serves only as a hint where to look first; the value is always compared, as
  * the caller may build another limit at the same address.
  */
-#ifndef HR_LIMITS_H
-#define HR_LIMITS_H
+#ifndef HR_LIMIT_SET_H
+#define HR_LIMIT_SET_H
 
 #include "hash.h"
 #include "policy.h"
 
-#define HR_LIMITS_HINTS 64
+#define HR_LIMIT_SET_HINTS 64
 #define HR_LIMITS_IDLE  256 /* limits nobody uses that are kept all the same */
 
 typedef struct hr_limit {
@@ -31,7 +31,7 @@ typedef struct hr_limits {
     struct {
         const hirate_limit *address;
         hr_limit *limit;
-    } hints[HR_LIMITS_HINTS];
+    } hints[HR_LIMIT_SET_HINTS];
     char key_prefix[HIRATE_POLICY_SIZE];
 } hr_limits;
 

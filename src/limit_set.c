@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* request: the limits a client has met; see limits.h. */
-#include "limits.h"
+/* request: the limits a client has met; see limit_set.h. */
+#include "limit_set.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,12 +53,12 @@ void hr_limits_free(hr_limits *limits)
 
 static size_t hint_of(const hirate_limit *from)
 {
-    return (size_t)((uintptr_t)from / sizeof(void *) * UINT64_C(0x9e3779b97f4a7c15) >> 32) % HR_LIMITS_HINTS;
+    return (size_t)((uintptr_t)from / sizeof(void *) * UINT64_C(0x9e3779b97f4a7c15) >> 32) % HR_LIMIT_SET_HINTS;
 }
 
 static void forget_hints(hr_limits *limits, const hr_limit *limit)
 {
-    for (size_t i = 0; i < HR_LIMITS_HINTS; i++) {
+    for (size_t i = 0; i < HR_LIMIT_SET_HINTS; i++) {
         if (limits->hints[i].limit == limit)
             limits->hints[i].limit = NULL;
     }
