@@ -146,6 +146,12 @@ done
 awk 'BEGIN { for (i = 0; i < 50000; i++) print "1\tn" i }' >"$scratch/many"
 "$tool" acquire --limit "$plenty" - <"$scratch/many" 2>"$scratch/err" | head -n 1 >/dev/null
 expect 'a closed pipe' grep -q 'standard output' "$scratch/err"
+"$tool" acquire --limit "$plenty" bob >&- 2>"$scratch/err"
+status=$?
+status_is 'stdout closed' 3
+"$tool" acquire --limit "$plenty" - <&- >"$scratch/out" 2>"$scratch/err"
+status=$?
+status_is 'stdin closed' 3
 
 # ------------------------------------------------------------------------------------------------------ bench --
 

@@ -309,6 +309,12 @@ if [ -e /dev/full ]; then
     status=$?
     status_is 'a full disk, one name' 3
 fi
+"$tool" acquire --local --limit "$limit" bob >&- 2>"$scratch/err"
+status=$?
+status_is 'stdout closed' 3
+"$tool" acquire --local --limit "$limit" - <&- >"$scratch/out" 2>"$scratch/err"
+status=$?
+status_is 'stdin closed' 3
 input=/
 run acquire --local --limit "$limit" -
 status_is 'a directory for stdin' 3
