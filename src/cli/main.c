@@ -46,7 +46,9 @@ static int run_without_command(const char *text)
     else if (strcmp(text, "--version") == 0)
         printf("hirate %s\n", hirate_version());
     else
-        return cli_fail(CLI_USAGE, "no such command; want %s", COMMANDS);
+        /* What looks like anything else may be an URI with a password, out of place. */
+        return cli_fail(CLI_USAGE, "%s: no such command; want %s",
+                        text[strspn(text, "abcdefghijklmnopqrstuvwxyz-")] == '\0' ? text : "COMMAND", COMMANDS);
     return cli_flush() ? CLI_ALLOWED : CLI_USAGE;
 }
 
