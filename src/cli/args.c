@@ -287,10 +287,10 @@ static int check_name(cli_args *args)
 }
 
 /* The library names the field, and we the option that it came from. */
-static int fail_option(const char *option, const char *field, const char *text)
+static int fail_option(const char *given, const char *field, const char *text)
 {
     size_t len = strlen(field);
-    return cli_fail(CLI_USAGE, "%s: %s", option, strncmp(text, field, len) == 0 ? text + len : text);
+    return cli_fail(CLI_USAGE, "%s: %s", given, strncmp(text, field, len) == 0 ? text + len : text);
 }
 
 /* Each field against the library's own check, alone, so that the error names the option it came from. */
