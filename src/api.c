@@ -54,7 +54,8 @@ const char *hirate_verdict_name(enum hirate_verdict verdict)
 
 const char *hirate_source_name(enum hirate_source source)
 {
-    return source == HIRATE_SOURCE_REDIS ? "redis" : source == HIRATE_SOURCE_LOCAL ? "local" : "none";
+    static const char *const NAMES[] = {"none", "redis", "local", "cache"};
+    return (unsigned)source < sizeof NAMES / sizeof *NAMES ? NAMES[source] : NAMES[0];
 }
 
 const char *hirate_charge_name(enum hirate_charge charge)

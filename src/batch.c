@@ -22,15 +22,16 @@ static hr_call *call_new(uint32_t key_most, uint32_t item_most)
     return NULL;
 }
 
-int hr_batch_init(hr_batch *batch, hr_limits *limits, uint32_t calls, uint32_t key_most, uint32_t item_most)
+int hr_batch_init(hr_batch *batch, hr_limits *limits, const hirate_options *options)
 {
     memset(batch, 0, sizeof *batch);
     batch->limits = limits;
+    hr_denials_init(&batch->denials, limits, options->max_denials);
     batch->hash_key = hr_hash_key_random();
-    batch->key_most = key_most;
-    batch->item_most = item_most;
-    for (uint32_t i = 0; i < calls; i++) {
-        hr_call *call = call_new(key_most, item_most);
+    batch->key_most = options->max_call_keys;
+    batch->item_most = options->max_call_acquires;
+    for (uint32_t i = 0; i < options->max_calls; i++) {
+        hr_call *call = call_new(batch->key_most, batch->item_most);
         if (!call)
             return HIRATE_ENOMEM;
         call->next = batch->free_calls;
@@ -48,6 +49,7 @@ void hr_batch_free(hr_batch *batch)
         free(batch->free_calls);
         batch->free_calls = next;
     }
+    hr_denials_free(&batch->denials);
     hr_hash_free(&batch->table);
     hr_pool_free(&batch->pool);
 }
@@ -74,15 +76,25 @@ static size_t key_size(size_t len)
     return sizeof(hr_key) + len;
 }
 
-static hr_key *key_of(hr_batch *batch, const hr_limit *limit, const void *name, size_t len)
+static uint64_t hash_of(const hr_batch *batch, const hr_limit *limit, const void *name, size_t len)
+{
+    return hr_hash(batch->hash_key, name, len) ^ limit->name_hash;
+}
+
+static hr_key *find_key(const hr_batch *batch, uint64_t hash, const hr_limit *limit, const void *name, size_t len)
 {
     probe p = {limit, name, len};
-    uint64_t hash = hr_hash(batch->hash_key, name, len) ^ limit->name_hash;
-    hr_hash_node *node = hr_hash_find(&batch->table, hash, is_key, &p);
+    return (hr_key *)hr_hash_find(&batch->table, hash, is_key, &p);
+}
 
-    if (node)
-        return (hr_key *)node;
-    hr_key *key = hr_pool_get(&batch->pool, key_size(limit->prefix_len + len));
+static hr_key *key_of(hr_batch *batch, const hr_limit *limit, const void *name, size_t len)
+{
+    uint64_t hash = hash_of(batch, limit, name, len);
+    hr_key *key = find_key(batch, hash, limit, name, len);
+
+    if (key)
+        return key;
+    key = hr_pool_get(&batch->pool, key_size(limit->prefix_len + len));
     if (!key)
         return NULL;
     memset(key, 0, sizeof *key);
@@ -132,6 +144,7 @@ static void enqueue(hr_batch *batch, hr_key *key, hr_request *request, bool in_f
     *(next ? &next->prev : &key->last) = request;
     request->at.key = key;
     request->state = HR_REQUEST_WAITING;
+    key->resets += request->op == HIRATE_OP_RESET;
     batch->waiting++;
     if (key->waiting++ == 0)
         make_ready(batch, key, in_front);
@@ -143,6 +156,7 @@ static void dequeue(hr_batch *batch, hr_request *request)
 
     *(request->prev ? &request->prev->next : &key->first) = request->next;
     *(request->next ? &request->next->prev : &key->last) = request->prev;
+    key->resets -= request->op == HIRATE_OP_RESET;
     batch->waiting--;
     if (--key->waiting == 0)
         make_unready(batch, key);
@@ -168,12 +182,43 @@ void hr_batch_remove(hr_batch *batch, hr_request *request)
     drop_key_if_unused(batch, key);
 }
 
+/* ------------------------------------------------------------------------------------------- remembered denials -- */
+
+const hr_denial *hr_batch_denial(const hr_batch *batch, const hr_limit *limit, const void *name, size_t len, uint64_t cost)
+{
+    if (!batch->denials.entries)
+        return NULL;
+    uint64_t hash = hash_of(batch, limit, name, len);
+    const hr_denial *denial = hr_denials_find(&batch->denials, hash, limit, name, len, cost);
+    if (!denial)
+        return NULL;
+    const hr_key *key = find_key(batch, hash, limit, name, len);
+    return key && key->resets ? NULL : denial;
+}
+
+void hr_batch_note_denial(hr_batch *batch, const hr_call_key *entry, hr_denial denial)
+{
+    hr_key *key = entry->key;
+    if (key->resets)
+        return; /* decided before the reset that is under way */
+    denial.limit = entry->limit;
+    denial.hash = key->node.hash;
+    denial.key = key->text;
+    denial.key_len = key->len;
+    hr_denials_note(&batch->denials, &denial);
+}
+
 /* --------------------------------------------------------------------------------------------- forming calls -- */
 
 /* Can `request` be decided in the same entry of the script as what was taken from its key before it? */
 static bool goes_along(const hr_request *first, const hr_request *request)
 {
     return first->op != HIRATE_OP_RESET && request->op != HIRATE_OP_RESET && first->limit == request->limit;
+}
+
+static bool is_reset(const hr_call *call, const hr_call_key *entry)
+{
+    return call->items[entry->first].op == HIRATE_OP_RESET;
 }
 
 /* Move the front run of a ready key into the call. */
@@ -195,6 +240,7 @@ static void take_key(hr_batch *batch, hr_call *call, hr_key *key)
         entry->count++;
     }
     entry->limit->uses++;
+    key->resets += is_reset(call, entry);
     key->calls++;
     key->taken_for = batch->formed;
     call->key_bytes += key->len;
@@ -266,7 +312,7 @@ static void encode_entry(const hr_call *call, const hr_call_key *entry, hr_scrip
     uint32_t start = entry->first, end = start + entry->count, runs = 0, count;
 
     hr_script_key(out, entry->key->text, entry->key->len);
-    if (call->items[start].op == HIRATE_OP_RESET) {
+    if (is_reset(call, entry)) {
         hr_script_reset(out);
         return;
     }
@@ -307,9 +353,14 @@ int hr_batch_encode(const hr_call *call, hr_script_call *out)
 void hr_batch_finish(hr_batch *batch, hr_call *call)
 {
     for (uint32_t i = 0; i < call->key_count; i++) {
+        hr_key *key = call->keys[i].key;
+        if (is_reset(call, &call->keys[i])) {
+            key->resets--;
+            hr_denials_clear(&batch->denials, key->node.hash, key->text, key->len);
+        }
         hr_limits_done(batch->limits, call->keys[i].limit);
-        call->keys[i].key->calls--;
-        drop_key_if_unused(batch, call->keys[i].key);
+        key->calls--;
+        drop_key_if_unused(batch, key);
     }
     call->next = batch->free_calls;
     batch->free_calls = call;

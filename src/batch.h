@@ -13,6 +13,7 @@
 #ifndef HR_BATCH_H
 #define HR_BATCH_H
 
+#include "denials.h"
 #include "hash.h"
 #include "link.h"
 #include "pool.h"
@@ -27,6 +28,7 @@ typedef struct hr_key {
     struct hr_request *first, *last;   /* waiting, in order of submission */
     uint32_t waiting;
     uint32_t calls;                    /* in flight that hold it */
+    uint32_t resets;                   /* waiting or in flight: what is known of it is about to change */
     uint64_t taken_for;                /* number of the last call formed with it */
     uint16_t len, prefix_len;
     char text[];                       /* PREFIX:POLICY:NAME */
@@ -50,6 +52,7 @@ typedef struct hr_call {
     enum hr_script_how how;
     uint32_t key_count, item_count;
     size_t key_bytes;
+    int64_t sent_us;
     hr_call_key *keys;
     hr_call_item *items;
 } hr_call;
@@ -65,14 +68,20 @@ typedef struct hr_batch {
     uint32_t key_most, item_most; /* of a call */
     hr_call *free_calls;
     hr_limits *limits;
+    hr_denials denials;
 } hr_batch;
 
-/* 0, or HIRATE_ENOMEM; free it in either case. `calls`: most in flight. */
-int hr_batch_init(hr_batch *batch, hr_limits *limits, uint32_t calls, uint32_t key_most, uint32_t item_most);
+/* 0, or HIRATE_ENOMEM; free it in either case. Of the options the max_… are used. */
+int hr_batch_init(hr_batch *batch, hr_limits *limits, const hirate_options *options);
 void hr_batch_free(hr_batch *batch);
 
 /* Queue a request (op, cost and limit are set) under its name. 0 with the request WAITING, or HIRATE_ENOMEM. */
 int hr_batch_add(hr_batch *batch, hr_request *request, const void *name, size_t len);
+/* The denial that answers an acquire of `cost` on the name without asking, as far as order allows: not while a reset of it is
+ * under way. NULL: none. The caller looks at its time. */
+const hr_denial *hr_batch_denial(const hr_batch *batch, const hr_limit *limit, const void *name, size_t len, uint64_t cost);
+/* Remember that the script denied `cost` on the key of a call's entry. The rest is taken from `denial`. */
+void hr_batch_note_denial(hr_batch *batch, const hr_call_key *entry, hr_denial denial);
 /* Let go of a WAITING or CALLED request that is about to be answered. */
 void hr_batch_remove(hr_batch *batch, hr_request *request);
 

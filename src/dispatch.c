@@ -84,13 +84,59 @@ static void answer_expired(hr_dispatch *dispatch, hr_request *request)
     answer(dispatch, request, &with);
 }
 
+/* ------------------------------------------------------------------------------------------- remembered denials -- */
+
+static void note_denial(hr_dispatch *dispatch, const hr_call *call, const hr_call_key *entry, const hr_call_item *item,
+                        const hr_decision *decision)
+{
+    hr_denial denial = {
+        .cost = item->cost,
+        .remaining = decision->remaining,
+        .until_us = call->sent_us + decision->retry_after_ms * 1000 - HR_DENIALS_EARLY_US,
+        .reset_us = call->sent_us + decision->reset_ms * 1000,
+    };
+    hr_batch_note_denial(&dispatch->batch, entry, denial);
+}
+
+static int64_t ms_until(int64_t moment_us, int64_t now_us)
+{
+    return moment_us <= now_us ? 0 : (moment_us - now_us + 999) / 1000;
+}
+
+/* If it is known that Redis would deny this, say so in its stead. */
+static bool answer_from_denial(hr_dispatch *dispatch, const hirate_request *from, const hr_limit *limit, hr_answer *with)
+{
+    if (!(limit->flags & HIRATE_LIMIT_CACHE_DENIALS) || from->op != HIRATE_OP_ACQUIRE || from->cost > limit->policy.capacity)
+        return false;
+    const hr_denial *denial = hr_batch_denial(&dispatch->batch, limit, from->name, from->name_len, from->cost);
+    if (!denial)
+        return false;
+    int64_t now_us = hr_clock_now_us();
+    if (now_us >= denial->until_us)
+        return false;
+    *with = (hr_answer){
+        .verdict = HIRATE_DENIED,
+        .source = HIRATE_SOURCE_CACHE,
+        .charge = HIRATE_CHARGE_NO,
+        .remaining = denial->remaining,
+        .retry_after_ms = ms_until(denial->until_us + HR_DENIALS_EARLY_US, now_us),
+        .reset_ms = ms_until(denial->reset_us, now_us),
+        .text = "",
+    };
+    return true;
+}
+
 /* --------------------------------------------------------------------------------------------------- verdicts -- */
 
-static void answer_item(hr_dispatch *dispatch, hr_call_item *item, const hr_policy *policy, hr_token_bucket_now *bucket,
-                        int64_t now_us)
+static void answer_item(hr_dispatch *dispatch, const hr_call *call, const hr_call_key *entry, hr_call_item *item,
+                        hr_token_bucket_now *bucket, int64_t now_us)
 {
     hr_token_bucket_now copy = *bucket;
-    hr_decision decision = hr_token_bucket_take(policy, item->op == HIRATE_OP_PEEK ? &copy : bucket, item->cost);
+    hr_decision decision =
+        hr_token_bucket_take(&entry->limit->policy, item->op == HIRATE_OP_PEEK ? &copy : bucket, item->cost);
+    if ((entry->limit->flags & HIRATE_LIMIT_CACHE_DENIALS) && item->op == HIRATE_OP_ACQUIRE &&
+        decision.verdict == HIRATE_DENIED && decision.retry_after_ms != HIRATE_NEVER)
+        note_denial(dispatch, call, entry, item, &decision);
     if (!item->request)
         return;
     bool took = decision.verdict == HIRATE_ALLOWED && item->op == HIRATE_OP_ACQUIRE && item->cost;
@@ -119,7 +165,7 @@ static void answer_key(hr_dispatch *dispatch, const hr_call *call, const hr_call
 
     for (uint32_t i = 0; i < entry->count; i++) {
         if (found.what == HR_FOUND_BUCKET && !is_reset) {
-            answer_item(dispatch, &items[i], &entry->limit->policy, &bucket, now_us);
+            answer_item(dispatch, call, entry, &items[i], &bucket, now_us);
             continue;
         }
         if (!items[i].request)
@@ -309,6 +355,7 @@ static bool send_call(hr_dispatch *dispatch)
         hr_batch_take_back(&dispatch->batch, call);
         return false;
     }
+    call->sent_us = dispatch->now_us;
     dispatch->stats.calls++;
     dispatch->stats.call_acquires += call->item_count;
     dispatch->in_flight++;
@@ -344,8 +391,7 @@ int hr_dispatch_init(hr_dispatch *dispatch, const hirate_options *options, const
     if (!rc)
         rc = hr_limits_init(&dispatch->limits, options->prefix);
     if (!rc)
-        rc = hr_batch_init(&dispatch->batch, &dispatch->limits, options->max_calls, options->max_call_keys,
-                           options->max_call_acquires);
+        rc = hr_batch_init(&dispatch->batch, &dispatch->limits, options);
     if (!rc)
         rc = hr_link_new(&dispatch->link, loop, config, &events, arg);
     return rc;
@@ -359,6 +405,13 @@ void hr_dispatch_free(hr_dispatch *dispatch)
     hr_requests_free(&dispatch->requests);
     hr_script_free(&dispatch->wire);
     clear_obstacle(dispatch);
+}
+
+static void accepted(hr_dispatch *dispatch, const hr_request *request, uint64_t *id)
+{
+    dispatch->stats.submitted++;
+    if (id)
+        *id = request->id;
 }
 
 int hr_dispatch_submit(hr_dispatch *dispatch, const hirate_request *from, int64_t deadline_ms, uint64_t *id,
@@ -379,6 +432,12 @@ int hr_dispatch_submit(hr_dispatch *dispatch, const hirate_request *from, int64_
     request->user = from->user;
     request->cost = from->cost;
     request->op = (uint8_t)from->op;
+    hr_answer known;
+    if (answer_from_denial(dispatch, from, limit, &known)) {
+        hr_requests_answer_new(&dispatch->requests, request, &known);
+        accepted(dispatch, request, id);
+        return 0;
+    }
     rc = hr_deadlines_add(&dispatch->requests.deadlines, &request->deadline, deadline_ms);
     if (!rc) {
         rc = hr_batch_add(&dispatch->batch, request, from->name, from->name_len);
@@ -390,9 +449,7 @@ int hr_dispatch_submit(hr_dispatch *dispatch, const hirate_request *from, int64_
         hr_limits_done(&dispatch->limits, limit);
         return hr_fail(error, rc, "no memory for the request");
     }
-    dispatch->stats.submitted++;
-    if (id)
-        *id = request->id;
+    accepted(dispatch, request, id);
     return 0;
 }
 

@@ -84,7 +84,8 @@ enum hirate_verdict {
 enum hirate_source { /* who decided */
     HIRATE_SOURCE_NONE = 0,
     HIRATE_SOURCE_REDIS = 1,
-    HIRATE_SOURCE_LOCAL = 2
+    HIRATE_SOURCE_LOCAL = 2,
+    HIRATE_SOURCE_CACHE = 3 /* this client, which remembered a denial by Redis */
 };
 
 enum hirate_charge { /* was the cost taken? */
@@ -113,8 +114,20 @@ typedef struct hirate_limit {
     const char *policy;   /* its name: part of the Redis key. 1 … 64 of [A-Za-z0-9._-] */
     uint64_t capacity;    /* most tokens a bucket holds, and the largest burst: 0 … 2^52. 0 lets only cost 0 pass */
     hirate_rate rate;     /* refill */
-    uint64_t reserved[8]; /* zero */
+    uint64_t flags;       /* HIRATE_LIMIT_…, or 0 */
+    uint64_t reserved[7]; /* zero */
 } hirate_limit;
+
+/*
+ * Remember denials: once Redis has denied a name with retry_after_ms, acquires of it that cost at least as much are denied
+ * by the client itself, with the wait that remains (source = cache), until one millisecond before that time is over; it is
+ * counted on the monotonic clock from when the call was written. A flood on a denied name then costs Redis nothing.
+ *
+ * Such a denial is what Redis would answer too, unless meanwhile the name was reset by another client (a reset by this one
+ * is noticed), the limit was raised by one with other values, the state was lost (flush, eviction, restart, failover), or the
+ * server's clock was set forward. time_us is 0 in these results, remaining and reset_ms are as of the denial.
+ */
+#define HIRATE_LIMIT_CACHE_DENIALS UINT64_C(1)
 
 #define HIRATE_LIMIT_VERSION 1
 
@@ -146,8 +159,12 @@ typedef struct hirate_limit {
  *         HIRATE_TOKEN_BUCKET("login", 20, HIRATE_RATE(1, HIRATE_SECONDS(3)));
  */
 #define HIRATE_TOKEN_BUCKET(name, cap, rate)                                                                          \
+    HIRATE_TOKEN_BUCKET_FLAGS(name, cap, rate, 0)
+
+/* The same with HIRATE_LIMIT_… flags. */
+#define HIRATE_TOKEN_BUCKET_FLAGS(name, cap, rate, flags)                                                             \
     { HIRATE_LIMIT_SIZE_(name), HIRATE_LIMIT_VERSION, HIRATE_KIND_TOKEN_BUCKET, "" name, HIRATE_CAPACITY_(cap), rate, \
-      { 0, 0, 0, 0, 0, 0, 0, 0 } }
+      flags, { 0, 0, 0, 0, 0, 0, 0 } }
 
 /* What went wrong in a call: the code and one line of text naming the field and what is accepted. */
 typedef struct hirate_error {
@@ -207,7 +224,8 @@ typedef struct hirate_loop {
     void (*timer_free)(void *timer);
 
     /* Run once, after the callbacks that are due now and before the loop blocks again; setting it twice is
-     * setting it once. May be set from anywhere in the loop's thread, also while the loop is not running. */
+     * setting it once. May be set from anywhere in the loop's thread, also while the loop is not running. One that is
+     * set inside a deferred call runs after the loop has looked at its descriptors again, without blocking. */
     void *(*defer_new)(void *data, hirate_due_fn *due, void *arg);
     int (*defer_set)(void *defer);
     void (*defer_free)(void *defer);
@@ -274,6 +292,7 @@ typedef struct hirate_options {
     uint32_t max_calls;         /* script calls in flight: 1 … 64. Default 3 */
     uint32_t max_call_keys;     /* distinct keys one call decides: 1 … 256. Default 128 */
     uint32_t max_call_acquires; /* requests one call decides: 1 … 1024. Default 1024 */
+    uint32_t max_denials;       /* denials remembered, see HIRATE_LIMIT_CACHE_DENIALS: 1 … 4194304. Default 65536 */
     hirate_room_cb *on_room;    /* after HIRATE_EOVERLOAD, once there is room for at least a quarter of
                                    max_pending; from the loop. NULL: none */
     hirate_resolve_fn *resolve; /* NULL: getaddrinfo() on a detached thread */
@@ -408,7 +427,7 @@ HIRATE_API void hirate_result_init_sized(hirate_result *result, size_t size);
 /* Static texts; never NULL. */
 HIRATE_API const char *hirate_strerror(int code);
 HIRATE_API const char *hirate_verdict_name(enum hirate_verdict verdict); /* "allowed" "denied" "error" */
-HIRATE_API const char *hirate_source_name(enum hirate_source source);    /* "redis" "local" "none" */
+HIRATE_API const char *hirate_source_name(enum hirate_source source);    /* "redis" "local" "cache" "none" */
 HIRATE_API const char *hirate_charge_name(enum hirate_charge charge);    /* "yes" "no" "maybe" */
 HIRATE_API const char *hirate_version(void);
 

@@ -19,6 +19,7 @@ static bool same_value(const hr_limit *limit, const hirate_limit *from)
     return from->struct_size >= sizeof *from && from->version == HIRATE_LIMIT_VERSION && from->policy &&
            reserved_is_zero(from) && limit->policy.capacity == from->capacity && limit->rate.tokens == from->rate.tokens &&
            limit->rate.period_us == from->rate.period_us && limit->policy.kind == from->kind &&
+           limit->flags == from->flags &&
            strcmp(limit->policy.name, from->policy) == 0;
 }
 
@@ -28,6 +29,7 @@ static bool same_node(const hr_hash_node *node, const void *probe)
     const hr_limit *other = probe;
     return limit->policy.capacity == other->policy.capacity && limit->rate.tokens == other->rate.tokens &&
            limit->rate.period_us == other->rate.period_us && limit->policy.kind == other->policy.kind &&
+           limit->flags == other->flags &&
            strcmp(limit->policy.name, other->policy.name) == 0;
 }
 
@@ -86,8 +88,9 @@ static int look_up(hr_limits *limits, const hirate_limit *from, hr_limit **out, 
         return rc;
     }
     new->rate = from->rate;
+    new->flags = from->flags;
     new->name_hash = hr_hash(limits->hash_key, new->policy.name, new->policy.name_len);
-    uint64_t values[] = {from->capacity, from->rate.tokens, from->rate.period_us, from->kind};
+    uint64_t values[] = {from->capacity, from->rate.tokens, from->rate.period_us, from->kind, from->flags};
     uint64_t hash = hr_hash(limits->hash_key, values, sizeof values) ^ new->name_hash;
     hr_hash_node *known = hr_hash_find(&limits->table, hash, same_node, new);
     if (known) {

@@ -18,6 +18,7 @@ typedef struct hr_limit {
     hr_hash_node node;
     uint32_t uses; /* pending requests */
     hirate_rate rate;
+    uint64_t flags;
     hr_policy policy;
     uint64_t name_hash;  /* of policy.name: equal for all limits that share keys */
     uint16_t prefix_len; /* of "PREFIX:POLICY:" */

@@ -21,6 +21,7 @@ static const hirate_options DEFAULTS = {
     .max_calls = 3,
     .max_call_keys = 128,
     .max_call_acquires = 1024,
+    .max_denials = 65536,
 };
 
 void hirate_options_init_sized(hirate_options *options, size_t size)
@@ -65,6 +66,8 @@ static int check_values(const hirate_options *options, hirate_error *error)
         rc = check_count("max_call_keys", options->max_call_keys, 256, error);
     if (!rc)
         rc = check_count("max_call_acquires", options->max_call_acquires, 1024, error);
+    if (!rc)
+        rc = check_count("max_denials", options->max_denials, 1u << 22, error);
     return rc;
 }
 

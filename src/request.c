@@ -75,6 +75,11 @@ hr_request *hr_requests_find(const hr_requests *requests, uint64_t id)
 void hr_requests_answer(hr_requests *requests, hr_request *request, const hr_answer *answer)
 {
     hr_deadlines_remove(&requests->deadlines, &request->deadline);
+    hr_requests_answer_new(requests, request, answer);
+}
+
+void hr_requests_answer_new(hr_requests *requests, hr_request *request, const hr_answer *answer)
+{
     request->answer = *answer;
     if (answer->reason)
         answer->reason->references++;
