@@ -73,6 +73,26 @@ static void test_timer_set_before_an_idle_loop_is_not_early(void **state)
     f->loop.timer_free(probe.handle);
 }
 
+/* A coarse clock is behind by more or less; which, changes with the moment. */
+static void test_timer_set_well_before_the_loop_runs_is_not_early(void **state)
+{
+    struct adapter_fixture *f = *state;
+    struct adapter_probe probe = {.then = adapter_then_stop};
+
+    adapter_timer(f, &probe, -1);
+    for (int i = 0; i < 40; i++) {
+        int64_t before_ns;
+
+        adapter_sleep_us(i * 370 % 4000);
+        before_ns = adapter_now_ns();
+        assert_int_equal(f->loop.timer_set(probe.handle, 10000), 0);
+        adapter_sleep_us(5000);
+        adapter_run(f);
+        assert_true(probe.called_ns - before_ns >= 10000000);
+    }
+    f->loop.timer_free(probe.handle);
+}
+
 static void test_timer_fires_once(void **state)
 {
     struct adapter_fixture *f = *state;
@@ -249,6 +269,7 @@ int adapter_run_timer_tests(const struct adapter_driver *driver)
         TEST(is_never_early),
         TEST(set_in_a_long_callback_is_not_early),
         TEST(set_before_an_idle_loop_is_not_early),
+        TEST(set_well_before_the_loop_runs_is_not_early),
         TEST(fires_once),
         TEST(set_again_replaces),
         TEST(disarmed_stays_silent),

@@ -167,6 +167,21 @@ static void test_watch_hangup_counts_as_what_was_asked(void **state)
     }
 }
 
+static void test_watch_pipe_without_writer_reports_read(void **state)
+{
+    struct adapter_fixture *f = *state;
+    struct adapter_probe probe = {0};
+    int fds[2];
+
+    adapter_pipe(fds);
+    adapter_watch(f, &probe, fds[0], HIRATE_READ);
+    assert_int_equal(close(fds[1]), 0);
+    adapter_turns(f, 1);
+    assert_int_equal(probe.events, HIRATE_READ);
+    f->loop.watch_free(probe.handle);
+    assert_int_equal(close(fds[0]), 0);
+}
+
 static void test_watch_full_pipe_without_reader_reports_write(void **state)
 {
     struct adapter_fixture *f = *state;
@@ -339,6 +354,7 @@ int adapter_run_watch_tests(const struct adapter_driver *driver)
         TEST(interest_changes_take_effect),
         TEST(resumed_reports_again),
         TEST(hangup_counts_as_what_was_asked),
+        TEST(pipe_without_writer_reports_read),
         TEST(full_pipe_without_reader_reports_write),
         TEST(paused_in_hangup_stays_silent),
         TEST(freed_in_its_callback_is_not_called_again),
