@@ -14,8 +14,8 @@
  *   descriptors without blocking, runs what they bring, then the timer. An event made active by hand would save
  *   that look, but calls that defer each other would then keep the loop from its descriptors, and on a base with
  *   several priorities it would either interrupt lower ones after each callback or starve behind higher ones.
- * - Timers that are never early. libevent reckons with a coarse clock that it reads once a turn, milliseconds
- *   behind. So each timer knows its deadline on the exact clock and waits again when it is woken before it.
+ * - Timers that are never early. libevent reckons with a coarse clock, which lags by up to 4 ms, and its timers
+ *   are as much too early. So each timer knows its deadline on the exact clock and sleeps again when woken before it.
  * - Changing what an event waits for in one system call. A watch is two events, one a direction.
  */
 #ifndef HIRATE_ADAPTERS_LIBEVENT_H
