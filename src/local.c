@@ -12,7 +12,7 @@
  * An entry whose time has come is freed if its bucket has expired, else it gets the true deadline and sinks. Every such
  * step is paid for once: by the insertion of what it frees, or by the acquire that moved the deadline it corrects; a
  * flood of names at max_keys finds the heap in order and is refused in constant time. Each new bucket frees up
- * to two expired ones, so that what a burst has left is given back; at max_keys all that have expired are freed.
+ * to two expired ones: one makes room where there is none, two give back what a burst has left.
  *
  * Invariants: heap[i]->slot == i; heap_deadline <= deadline; heap_count == table.count <= max_keys.
  */
@@ -140,17 +140,18 @@ static void bucket_forget(hirate_local *local, bucket *b)
     free(b);
 }
 
-/* Free expired buckets, at most `most` of them. */
-static void sweep(hirate_local *local, int64_t now_us, size_t most)
+/* Free up to FREED_PER_INSERT expired buckets: at least one, if there is one. */
+static void sweep(hirate_local *local, int64_t now_us)
 {
     const int64_t now_ms = to_ms(now_us);
+    int freed = 0;
 
-    while (most > 0 && local->heap_count > 0 && local->heap[0]->heap_deadline_ms < now_ms) {
+    while (freed < FREED_PER_INSERT && local->heap_count > 0 && local->heap[0]->heap_deadline_ms < now_ms) {
         bucket *b = local->heap[0];
 
         if (b->deadline_ms < now_ms) {
             bucket_forget(local, b);
-            most--;
+            freed++;
         } else {
             b->heap_deadline_ms = b->deadline_ms;
             heap_sink(local, b);
@@ -173,7 +174,7 @@ static bucket *bucket_find(hirate_local *local, const key *k, int64_t now_us)
 /* Set *out to a new bucket, which is in the table but has no state yet. 0 or HIRATE_EOVERLOAD, HIRATE_ENOMEM. */
 static int bucket_new(hirate_local *local, const key *k, int64_t now_us, bucket **out)
 {
-    sweep(local, now_us, local->table.count >= local->max_keys ? SIZE_MAX : FREED_PER_INSERT);
+    sweep(local, now_us);
     if (local->table.count >= local->max_keys)
         return HIRATE_EOVERLOAD;
     bucket *b = malloc(sizeof *b + k->len);

@@ -284,8 +284,30 @@ static void test_local_flood_of_names_is_bounded_and_recovers(void **state)
     hirate_local_free(local);
 }
 
+/* A reset takes one from the middle of the heap; what fills its place belongs higher up. */
+static void test_local_reset_amid_others_loses_no_expiry(void **state)
+{
+    static const uint64_t costs[] = {1, 10, 2, 11, 12, 3, 4}; /* 3 s each, in heap order as they come */
+    enum { KEYS = sizeof costs / sizeof costs[0], LATER = 5 };
+    hirate_local *local = NULL;
+    char name[2] = "a";
+
+    (void)state;
+    assert_int_equal(hirate_local_new(&local, KEYS), 0);
+    for (size_t i = 0; i < KEYS; i++, name[0]++)
+        (void)acquire(local, name, costs[i], NOW);
+    assert_int_equal(ask(local, HIRATE_OP_RESET, &login, "d", 0, NOW).used, 1);
+    /* After 13 s the 10 and the 12 are left: five more fit, and no sixth. */
+    for (int i = 0; i < LATER; i++, name[0]++)
+        (void)acquire(local, name, 20, NOW + 13000000);
+    hirate_request request = make_request(HIRATE_OP_ACQUIRE, &login, name, 1);
+    hirate_result result;
+    assert_int_equal(decide(local, &request, NOW + 13000000, &result), HIRATE_EOVERLOAD);
+    hirate_local_free(local);
+}
+
 /* What the engine should answer, kept in the plainest way: an array, searched in full. */
-enum { MODEL_NAMES = 12, MODEL_KEYS = 5 };
+enum { MODEL_NAMES = 60, MODEL_KEYS = 25 };
 typedef struct model {
     int64_t gone_ms[MODEL_NAMES]; /* the first millisecond it is not there; 0: not stored */
 } model;
@@ -316,7 +338,7 @@ static void test_local_random_trace_stores_exactly_what_is_live(void **state)
     assert_int_equal(hirate_local_new(&local, MODEL_KEYS), 0);
     for (int i = 0; i < 100000; i++) {
         size_t which = rng_upto(&r, MODEL_NAMES - 1);
-        char name[2] = {(char)('a' + which), '\0'};
+        char name[2] = {(char)('0' + which), '\0'};
         enum hirate_op op = rng_upto(&r, 9) == 0 ? HIRATE_OP_RESET : HIRATE_OP_ACQUIRE;
         hirate_request request = make_request(op, &limit, name, rng_upto(&r, 6));
         hirate_result result;
@@ -334,7 +356,7 @@ static void test_local_random_trace_stores_exactly_what_is_live(void **state)
             assert_int_equal(rc, 0);
             m.gone_ms[which] = result.reset_ms == 0 ? 0 : now_us / 1000 + result.reset_ms + 1;
         }
-        now_us += (int64_t)rng_upto(&r, 2000);
+        now_us += (int64_t)rng_upto(&r, 400);
     }
     assert_true(refused > 100);
     hirate_local_free(local);
@@ -488,6 +510,7 @@ int main(void)
         cmocka_unit_test(test_local_new_bounds_are_checked),
         cmocka_unit_test(test_local_key_bound_refuses_until_one_expires),
         cmocka_unit_test(test_local_flood_of_names_is_bounded_and_recovers),
+        cmocka_unit_test(test_local_reset_amid_others_loses_no_expiry),
         cmocka_unit_test(test_local_random_trace_stores_exactly_what_is_live),
         WITH_LOCAL(test_local_wrong_request_is_named),
         WITH_LOCAL(test_local_wrong_limit_is_refused_after_a_good_one),

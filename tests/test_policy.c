@@ -187,6 +187,8 @@ static void test_limit_rate_product_fails_one_past_the_bound(void **state)
     assert_int_equal(hirate_limit_check(&limit, NULL), 0);
     limit = make(1, most + 1, 1);
     assert_refused(&limit, "rate: 9007199254741/us", "the nearest that works is 9007199254740/us");
+    limit = make(TWO_52, most + 1, 1); /* with the largest capacity, too */
+    assert_refused(&limit, "rate: 9007199254741/us", "the nearest that works is 9007199254740/us");
     /* A common divisor with the period, 1600 here, makes a larger one exact. */
     limit = make(1, TWO_53 - 1, 1000000);
     assert_refused(&limit, "rate: 9007199254740991/s", "the nearest that works is 9007199254740800/s");

@@ -149,13 +149,24 @@ static void test_bucket_clock_stepped_back_waits_until_it_returns(void **state)
     assert_true(stored.ts == NOW - 1000001);
 }
 
+static void test_bucket_products_above_64_bits_are_not_cut(void **state)
+{
+    hr_policy policy = compile(1, 4096, 1);
+    const int64_t far = INT64_C(1) << 52; /* times 4096 it is 2^64 */
+    hr_token_bucket stored = {0, policy.p, 0};
+
+    (void)state;
+    assert_int_equal(decide(&policy, &stored, far, 1).verdict, HIRATE_ALLOWED);
+    assert_int_equal(decide(&policy, &stored, 0, 1).verdict, HIRATE_DENIED);
+    assert_true(stored.ts == 0);
+}
+
 static void test_bucket_idle_for_longest_time_is_full(void **state)
 {
     hr_policy policy = compile(1, HIRATE_COST_MAX / 1001, 1);
     hr_token_bucket stored = {0, policy.p, 0};
 
     (void)state;
-    /* Elapsed · n is far above 64 bits. */
     assert_true(decide(&policy, &stored, (int64_t)HIRATE_COST_MAX, 0).remaining == 1);
     stored = (hr_token_bucket){0, policy.p, (int64_t)HIRATE_COST_MAX};
     assert_true(decide(&policy, &stored, 0, 1).verdict == HIRATE_DENIED);
@@ -451,6 +462,7 @@ int main(void)
         cmocka_unit_test(test_bucket_cost_zero_is_allowed_and_takes_nothing),
         cmocka_unit_test(test_bucket_cost_above_capacity_is_never),
         cmocka_unit_test(test_bucket_clock_stepped_back_waits_until_it_returns),
+        cmocka_unit_test(test_bucket_products_above_64_bits_are_not_cut),
         cmocka_unit_test(test_bucket_idle_for_longest_time_is_full),
         cmocka_unit_test(test_bucket_lowered_capacity_keeps_no_more),
         cmocka_unit_test(test_bucket_changed_rate_refills_time_since_at_the_new),
