@@ -156,16 +156,11 @@ demo()
     start_server
 
     limit='login token-bucket capacity=20 rate=1/3s'
-    say "hirate acquire --limit '$limit' 203.0.113.7, twenty-one times"
-    attempt=1
-    while [ $attempt -le 21 ]; do
-        printf '%2d  ' $attempt
-        build/hirate acquire --limit "$limit" 203.0.113.7
-        status=$?
-        expected=$((attempt > 20))
-        [ $status -eq $expected ] || die "login $attempt: exit status $status, not $expected"
-        attempt=$((attempt + 1))
-    done
+    say "twenty-one lines '1<TAB>203.0.113.7' into: hirate acquire --limit '$limit' -"
+    awk 'BEGIN { for (i = 0; i < 21; i++) print "1\t203.0.113.7" }' |
+        build/hirate acquire --limit "$limit" --format text - | tee "$scratch/logins" | cat -n
+    [ "$(grep -c '^allowed ' "$scratch/logins")" -eq 20 ] || die "not twenty of the logins were allowed"
+    tail -n 1 "$scratch/logins" | grep -q '^denied .*retry after ' || die "the last login was not denied"
 
     say "acquires per second, one connection, 100,000 names"
     build/hirate bench --limit 'bench token-bucket capacity=1000000 rate=1000000/s' --names 100000 --in-flight 256 \

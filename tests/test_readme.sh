@@ -32,7 +32,7 @@ denied_at_last()
     tries=200
     until says '^denied, try again in [1-9][0-9]* ms$'; do
         tries=$((tries - 1))
-        [ $tries -gt 0 ] || return 1
+        [ "$tries" -gt 0 ] || return 1
     done
 }
 
