@@ -249,12 +249,12 @@ struct hirate_result {
 
 /*
  * A name resolution under way. hirate_resolved() must be called exactly once for it, from the loop's thread, with
- * 0 and an address (port included), or a negative HIRATE_E… code. It may come after the client was closed.
+ * 0 and a list of addresses as getaddrinfo() makes them (port included; copied, the first 8 are used in order), or
+ * with a negative HIRATE_E… code and NULL. It may come inside the resolve function, and after the client is gone.
  */
 typedef struct hirate_resolution hirate_resolution;
-struct sockaddr;
-HIRATE_API void hirate_resolved(hirate_resolution *resolution, int rc, const struct sockaddr *address,
-                                size_t address_len);
+struct addrinfo;
+HIRATE_API void hirate_resolved(hirate_resolution *resolution, int rc, const struct addrinfo *addresses);
 /* Start resolving `host` (valid during the call). 0: hirate_resolved() will be called or already was; negative:
  * it will not be. */
 typedef int hirate_resolve_fn(void *user, const char *host, uint16_t port, hirate_resolution *resolution);

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* request: what waits, gathered by key, and the calls made of it; see batch.h. */
+#include "batch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------------------------------------- the calls -- */
+
+static hr_call *call_new(uint32_t key_most, uint32_t item_most)
+{
+    hr_call *call = calloc(1, sizeof *call);
+    if (!call)
+        return NULL;
+    call->keys = calloc(key_most, sizeof *call->keys);
+    call->items = calloc(item_most, sizeof *call->items);
+    if (call->keys && call->items)
+        return call;
+    free(call->keys);
+    free(call->items);
+    free(call);
+    return NULL;
+}
+
+int hr_batch_init(hr_batch *batch, hr_limits *limits, uint32_t calls, uint32_t key_most, uint32_t item_most)
+{
+    memset(batch, 0, sizeof *batch);
+    batch->limits = limits;
+    batch->hash_key = hr_hash_key_random();
+    batch->key_most = key_most;
+    batch->item_most = item_most;
+    for (uint32_t i = 0; i < calls; i++) {
+        hr_call *call = call_new(key_most, item_most);
+        if (!call)
+            return HIRATE_ENOMEM;
+        call->next = batch->free_calls;
+        batch->free_calls = call;
+    }
+    return hr_hash_init(&batch->table, 1024);
+}
+
+void hr_batch_free(hr_batch *batch)
+{
+    while (batch->free_calls) {
+        hr_call *next = batch->free_calls->next;
+        free(batch->free_calls->keys);
+        free(batch->free_calls->items);
+        free(batch->free_calls);
+        batch->free_calls = next;
+    }
+    hr_hash_free(&batch->table);
+    hr_pool_free(&batch->pool);
+}
+
+/* -------------------------------------------------------------------------------------------------- the keys -- */
+
+typedef struct probe {
+    const hr_limit *limit;
+    const void *name;
+    size_t len;
+} probe;
+
+static bool is_key(const hr_hash_node *node, const void *arg)
+{
+    const hr_key *key = (const hr_key *)node;
+    const probe *p = arg;
+    return key->prefix_len == p->limit->prefix_len && key->len == p->limit->prefix_len + p->len &&
+           memcmp(key->text, p->limit->prefix, key->prefix_len) == 0 &&
+           (p->len == 0 || memcmp(key->text + key->prefix_len, p->name, p->len) == 0);
+}
+
+static size_t key_size(size_t len)
+{
+    return sizeof(hr_key) + len;
+}
+
+static hr_key *key_of(hr_batch *batch, const hr_limit *limit, const void *name, size_t len)
+{
+    probe p = {limit, name, len};
+    uint64_t hash = hr_hash(batch->hash_key, name, len) ^ limit->name_hash;
+    hr_hash_node *node = hr_hash_find(&batch->table, hash, is_key, &p);
+
+    if (node)
+        return (hr_key *)node;
+    hr_key *key = hr_pool_get(&batch->pool, key_size(limit->prefix_len + len));
+    if (!key)
+        return NULL;
+    memset(key, 0, sizeof *key);
+    key->prefix_len = limit->prefix_len;
+    key->len = (uint16_t)(limit->prefix_len + len);
+    memcpy(key->text, limit->prefix, limit->prefix_len);
+    if (len)
+        memcpy(key->text + limit->prefix_len, name, len);
+    hr_hash_insert(&batch->table, &key->node, hash);
+    return key;
+}
+
+static void drop_key_if_unused(hr_batch *batch, hr_key *key)
+{
+    if (key->waiting || key->calls)
+        return;
+    hr_hash_remove(&batch->table, &key->node);
+    hr_pool_put(&batch->pool, key, key_size(key->len));
+}
+
+static void make_ready(hr_batch *batch, hr_key *key, bool in_front)
+{
+    hr_key *next = in_front ? batch->first : NULL, *prev = in_front ? NULL : batch->last;
+
+    key->next = next;
+    key->prev = prev;
+    *(prev ? &prev->next : &batch->first) = key;
+    *(next ? &next->prev : &batch->last) = key;
+    batch->ready++;
+}
+
+static void make_unready(hr_batch *batch, hr_key *key)
+{
+    *(key->prev ? &key->prev->next : &batch->first) = key->next;
+    *(key->next ? &key->next->prev : &batch->last) = key->prev;
+    batch->ready--;
+}
+
+/* Put a request into its key's queue, at the end or the front. */
+static void enqueue(hr_batch *batch, hr_key *key, hr_request *request, bool in_front)
+{
+    hr_request *next = in_front ? key->first : NULL, *prev = in_front ? NULL : key->last;
+
+    request->next = next;
+    request->prev = prev;
+    *(prev ? &prev->next : &key->first) = request;
+    *(next ? &next->prev : &key->last) = request;
+    request->at.key = key;
+    request->state = HR_REQUEST_WAITING;
+    batch->waiting++;
+    if (key->waiting++ == 0)
+        make_ready(batch, key, in_front);
+}
+
+static void dequeue(hr_batch *batch, hr_request *request)
+{
+    hr_key *key = request->at.key;
+
+    *(request->prev ? &request->prev->next : &key->first) = request->next;
+    *(request->next ? &request->next->prev : &key->last) = request->prev;
+    batch->waiting--;
+    if (--key->waiting == 0)
+        make_unready(batch, key);
+}
+
+int hr_batch_add(hr_batch *batch, hr_request *request, const void *name, size_t len)
+{
+    hr_key *key = key_of(batch, request->limit, name, len);
+    if (!key)
+        return HIRATE_ENOMEM;
+    enqueue(batch, key, request, false);
+    return 0;
+}
+
+void hr_batch_remove(hr_batch *batch, hr_request *request)
+{
+    if (request->state == HR_REQUEST_CALLED) {
+        request->at.item->request = NULL;
+        return;
+    }
+    hr_key *key = request->at.key;
+    dequeue(batch, request);
+    drop_key_if_unused(batch, key);
+}
+
+/* --------------------------------------------------------------------------------------------- forming calls -- */
+
+/* Can `request` be decided in the same entry of the script as what was taken from its key before it? */
+static bool goes_along(const hr_request *first, const hr_request *request)
+{
+    return first->op != HIRATE_OP_RESET && request->op != HIRATE_OP_RESET && first->limit == request->limit;
+}
+
+/* Move the front run of a ready key into the call. */
+static void take_key(hr_batch *batch, hr_call *call, hr_key *key)
+{
+    hr_call_key *entry = &call->keys[call->key_count++];
+    const hr_request *first = key->first;
+
+    *entry = (hr_call_key){.key = key, .limit = first->limit, .first = call->item_count};
+    while (key->first && call->item_count < batch->item_most) {
+        hr_request *request = key->first;
+        if (request != first && !goes_along(first, request))
+            break;
+        dequeue(batch, request);
+        hr_call_item *item = &call->items[call->item_count++];
+        *item = (hr_call_item){request, request->cost, request->op};
+        request->at.item = item;
+        request->state = HR_REQUEST_CALLED;
+        entry->count++;
+    }
+    entry->limit->uses++;
+    key->calls++;
+    key->taken_for = batch->formed;
+    call->key_bytes += key->len;
+    if (key->waiting) { /* the rest has its turn after the others */
+        make_unready(batch, key);
+        make_ready(batch, key, false);
+    }
+}
+
+hr_call *hr_batch_form(hr_batch *batch, enum hr_script_how how)
+{
+    hr_call *call = batch->free_calls;
+    if (!call || !batch->first)
+        return NULL;
+    batch->free_calls = call->next;
+    batch->formed++;
+    call->how = how;
+    call->key_count = call->item_count = 0;
+    call->key_bytes = 0;
+    while (batch->first && batch->first->taken_for != batch->formed && call->key_count < batch->key_most &&
+           call->item_count < batch->item_most && call->key_bytes < HR_CALL_BYTES_MOST)
+        take_key(batch, call, batch->first);
+    return call;
+}
+
+/* ------------------------------------------------------------------------------------------------- encoding -- */
+
+/* What an item takes if there is room: 0 for a peek, a cost of 0 and a cost above the capacity. */
+static uint64_t units_of(const hr_call_item *item, const hr_policy *policy)
+{
+    if (item->op != HIRATE_OP_ACQUIRE || item->cost > policy->capacity)
+        return 0;
+    return item->cost * policy->p;
+}
+
+/* The end of the run of equal takes that begins at item `at`; items that take nothing do not interrupt it. */
+static uint32_t run_end(const hr_call *call, const hr_policy *policy, uint32_t at, uint32_t end, uint64_t units,
+                        uint32_t *count)
+{
+    for (*count = 0; at < end; at++) {
+        uint64_t next = units_of(&call->items[at], policy);
+        if (next == units)
+            (*count)++;
+        else if (next)
+            break;
+    }
+    return at;
+}
+
+static uint32_t skip_takeless(const hr_call *call, const hr_policy *policy, uint32_t at, uint32_t end)
+{
+    while (at < end && units_of(&call->items[at], policy) == 0)
+        at++;
+    return at;
+}
+
+static bool only_peeks(const hr_call *call, const hr_call_key *entry)
+{
+    for (uint32_t i = 0; i < entry->count; i++) {
+        if (call->items[entry->first + i].op != HIRATE_OP_PEEK)
+            return false;
+    }
+    return true;
+}
+
+static void encode_entry(const hr_call *call, const hr_call_key *entry, hr_script_call *out)
+{
+    const hr_policy *policy = &entry->limit->policy;
+    uint32_t start = entry->first, end = start + entry->count, runs = 0, count;
+
+    hr_script_key(out, entry->key->text, entry->key->len);
+    if (call->items[start].op == HIRATE_OP_RESET) {
+        hr_script_reset(out);
+        return;
+    }
+    if (only_peeks(call, entry)) {
+        hr_script_peek(out);
+        return;
+    }
+    uint32_t first = skip_takeless(call, policy, start, end);
+    for (uint32_t at = first; at < end; runs++)
+        at = run_end(call, policy, at, end, units_of(&call->items[at], policy), &count);
+    hr_script_acquires(out, runs ? runs : 1);
+    if (!runs)
+        hr_script_run(out, 0, 1); /* only touch it */
+    for (uint32_t at = first; at < end;) {
+        uint64_t units = units_of(&call->items[at], policy);
+        at = run_end(call, policy, at, end, units, &count);
+        hr_script_run(out, units, count);
+    }
+}
+
+int hr_batch_encode(const hr_call *call, hr_script_call *out)
+{
+    hr_script_begin(out);
+    for (uint32_t i = 0; i < call->key_count;) {
+        const hr_limit *limit = call->keys[i].limit;
+        uint32_t end = i + 1;
+        while (end < call->key_count && call->keys[end].limit == limit)
+            end++;
+        hr_script_limit(out, &limit->policy, end - i);
+        for (; i < end; i++)
+            encode_entry(call, &call->keys[i], out);
+    }
+    return hr_script_finish(out, call->how);
+}
+
+/* ----------------------------------------------------------------------------------------------- after a call -- */
+
+void hr_batch_finish(hr_batch *batch, hr_call *call)
+{
+    for (uint32_t i = 0; i < call->key_count; i++) {
+        hr_limits_done(batch->limits, call->keys[i].limit);
+        call->keys[i].key->calls--;
+        drop_key_if_unused(batch, call->keys[i].key);
+    }
+    call->next = batch->free_calls;
+    batch->free_calls = call;
+}
+
+void hr_batch_take_back(hr_batch *batch, hr_call *call)
+{
+    for (uint32_t i = call->key_count; i-- > 0;) {
+        const hr_call_key *entry = &call->keys[i];
+        for (uint32_t j = entry->count; j-- > 0;) {
+            hr_request *request = call->items[entry->first + j].request;
+            if (request)
+                enqueue(batch, entry->key, request, true);
+        }
+    }
+    hr_batch_finish(batch, call);
+}

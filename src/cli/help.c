@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* help: what --help prints. */
+#include "help.h"
+
+#include <stdio.h>
+
+static const char TOOL[] =
+    "hirate: admit or deny work by rate, decided in Redis\n"
+    "\n"
+    "usage: hirate acquire  --limit SPEC [OPTIONS] NAME    take tokens, if there is room\n"
+    "       hirate acquire  --limit SPEC [OPTIONS] -       the same for each line of stdin\n"
+    "       hirate peek     --limit SPEC [OPTIONS] NAME    answer as acquire would, taking nothing\n"
+    "       hirate reset    --limit SPEC [OPTIONS] NAME    forget what was used\n"
+    "       hirate simulate --limit SPEC [OPTIONS] [FILE]  decide recorded requests, without Redis\n"
+    "       hirate bench    --limit SPEC [OPTIONS]         measure acquires per second\n"
+    "       hirate COMMAND --help | --help | --version\n"
+    "\n"
+    "Each command's --help tells its options, output and exit status.\n";
+
+static const char SPEC[] =
+    "\n"
+    "SPEC, one argument: 'NAME token-bucket capacity=C rate=N/DURATION'\n"
+    "  NAME      1 to 64 of A-Z a-z 0-9 . _ -; with PREFIX the beginning of each Redis key\n"
+    "  capacity  most tokens a bucket holds, and the largest burst; it starts full\n"
+    "  rate      N tokens return each DURATION, continuously\n"
+    "  DURATION  one of us ms s m h d, with an optional whole number before it: 50/s, 1/3s, 7/13ms\n"
+    "  such as   'login token-bucket capacity=20 rate=1/3s'\n";
+
+static const char CLIENT_OPTIONS[] =
+    "  --redis URI          redis://[[user]:password@]host[:port][/db] (host also [IPv6]) or\n"
+    "                       unix://[[user]:password@]/path.sock[?db=N]; user and password percent-encoded.\n"
+    "                       Default: the environment variable HIRATE_REDIS, if set and not empty, then\n"
+    "                       redis://127.0.0.1:6379\n"
+    "  --local              decide in this process instead, on its own clock; buckets start full and end with it\n"
+    "  --deadline DURATION  how long each may take, up to 1d; parts of a millisecond round up (default 1s)\n"
+    "  --prefix PREFIX      of every key: 1 to 64 of A-Z a-z 0-9 . _ - (default hirate)\n";
+
+static const char ENDING[] = "  --help               print this\n"
+                             "  --                   what follows is no option\n"
+                             "Options are written --option value or --option=value, each at most once.\n";
+
+static const char ACQUIRE[] =
+    "usage: hirate acquire --limit SPEC [OPTIONS] NAME\n"
+    "       hirate acquire --limit SPEC [OPTIONS] -\n"
+    "\n"
+    "Take COST tokens from NAME's bucket if it holds so many, else take none. A NAME is 1 to 1024 bytes, as given.\n"
+    "\n"
+    "With - each line of stdin is a request, COST<TAB>NAME (--cost does not count then). In NAME \\\\ \\t \\n \\r "
+    "\\xHH\n"
+    "stand for those bytes; a carriage return at the end of a line is part of the name. Rows come in the order of the\n"
+    "lines, each as soon as it is known; up to 1,024 requests are in flight. A malformed line (also an empty one, and "
+    "one\n"
+    "over 8192 bytes) is reported as `line N: ...` on stderr; it has no row and takes nothing, and reading goes on.\n";
+
+static const char PEEK[] =
+    "usage: hirate peek --limit SPEC [OPTIONS] NAME\n"
+    "\n"
+    "Answer what an acquire of that cost would be answered now, taking and writing nothing. A NAME is 1 to 1024\n"
+    "bytes, as given.\n";
+
+static const char RESET[] =
+    "usage: hirate reset --limit SPEC [OPTIONS] NAME\n"
+    "\n"
+    "Forget what NAME used: its bucket is full again. Prints `used` if there was something to forget, else `unused`;\n"
+    "with --format json {\"name\":...,\"result\":\"used\"}. --cost does not count. A NAME is 1 to 1024 bytes, as "
+    "given.\n";
+
+static const char NAME_OPTIONS[] =
+    "\n"
+    "options:\n"
+    "  --limit SPEC         the limit; required\n"
+    "  --cost N             tokens asked for, 0 to 9007199254740991 (default 1)\n"
+    "  --name NAME          the same as NAME; passes any name, also - and the empty one\n"
+    "  --format FORMAT      text, tsv or json (default text)\n";
+
+static const char ROWS[] =
+    "\n"
+    "output, a line for each answer:\n"
+    "  tsv   time_us cost name verdict remaining retry_after_ms reset_ms delay_ms source charge; no header\n"
+    "  json  one object with these keys\n"
+    "  text  allowed login 203.0.113.9: 19 left, full again in 3 s\n"
+    "        denied login 203.0.113.9: 0 left, retry after 3 s, full again in 60 s\n"
+    "        error login 203.0.113.9: no verdict, not charged\n"
+    "\n"
+    "  time_us         the deciding clock, microseconds since 1970\n"
+    "  verdict         allowed, denied, or error: no verdict, the reason is on stderr\n"
+    "  remaining       whole tokens left\n"
+    "  retry_after_ms  denied: after exactly this wait the same request succeeds, if nobody else takes anything;\n"
+    "                  never: no waiting helps, the cost is above the capacity\n"
+    "  reset_ms        until the bucket is full again\n"
+    "  delay_ms        how long to wait before going on; 0 for a token bucket\n"
+    "  source          who decided: redis, local, none\n"
+    "  charge          whether the cost was taken: yes, no, maybe (sent, but no answer came)\n"
+    "\n"
+    "What is unknown is - (json: null). In names tsv and text write \\\\ \\t \\n \\r, and \\xHH for other control "
+    "bytes and\n"
+    "bytes that are not valid UTF-8; json writes those as \\u00HH.\n";
+
+static const char ONE_STATUS[] = "\n"
+                                 "exit status: 0 allowed, 1 denied, 2 wrong usage, 3 no verdict\n";
+static const char STREAM_STATUS[] =
+    "With -: 0 every line had a verdict, 2 a line was malformed, 3 a line had no verdict\n";
+static const char RESET_STATUS[] = "\n"
+                                   "exit status: 0 done, 2 wrong usage, 3 no answer; the reason is on stderr\n";
+
+static const char ACQUIRE_EXAMPLES[] =
+    "\n"
+    "examples:\n"
+    "  hirate acquire --limit 'login token-bucket capacity=20 rate=1/3s' 203.0.113.9\n"
+    "  hirate acquire --limit 'api token-bucket capacity=100 rate=50/s' --cost 5 --format json customer-7\n"
+    "  printf '1\\talice\\n2\\tbob\\n' | hirate acquire --limit 'api token-bucket capacity=100 rate=50/s' --format tsv "
+    "-\n";
+static const char PEEK_EXAMPLES[] = "\n"
+                                    "example:\n"
+                                    "  hirate peek --limit 'login token-bucket capacity=20 rate=1/3s' 203.0.113.9\n";
+static const char RESET_EXAMPLES[] = "\n"
+                                     "example:\n"
+                                     "  hirate reset --limit 'login token-bucket capacity=20 rate=1/3s' 203.0.113.9\n";
+
+static const char SIMULATE[] =
+    "usage: hirate simulate --limit SPEC [--format tsv|json] [FILE]\n"
+    "\n"
+    "Decide recorded requests on a virtual clock, in this process, without Redis. Each line of FILE (default, and -:\n"
+    "stdin) is TIME_US<TAB>COST<TAB>NAME: the clock, which may step back, in microseconds since 1970; the tokens "
+    "asked\n"
+    "for; and the name, in which \\\\ \\t \\n \\r \\xHH stand for those bytes. Further columns are passed over, so "
+    "that rows\n"
+    "printed earlier can be read again; so are lines beginning with #. A malformed line is reported as `line N: ...` "
+    "on\n"
+    "stderr; it has no row, and reading goes on.\n"
+    "\n"
+    "options:\n"
+    "  --limit SPEC         the limit; required\n"
+    "  --format FORMAT      tsv or json (default tsv)\n";
+static const char SIMULATE_END[] =
+    "\n"
+    "output, a line for each request:\n"
+    "  tsv   time_us cost name verdict remaining retry_after_ms reset_ms delay_ms; no header\n"
+    "  json  one object with these keys\n"
+    "The columns mean what `hirate acquire --help` says; retry_after_ms may be never.\n"
+    "\n"
+    "exit status: 0, or 2 for wrong usage, a malformed line, or input or output that failed\n"
+    "\n"
+    "example:\n"
+    "  printf '0\\t20\\tx\\n1000000\\t1\\tx\\n' | hirate simulate --limit 'login token-bucket capacity=20 rate=1/3s'\n";
+
+static const char BENCH[] =
+    "usage: hirate bench --limit SPEC [OPTIONS]\n"
+    "\n"
+    "Measure acquires per second and their latency. Names are 0, 1, ... N-1 as text, pseudo-random from a fixed seed. "
+    "The\n"
+    "measurement begins when a first acquire is answered, so connecting does not count; SIGINT ends it early.\n"
+    "\n"
+    "options:\n"
+    "  --limit SPEC         the limit; required\n"
+    "  --cost N             of each acquire, 0 to 9007199254740991 (default 1)\n"
+    "  --names N            how many names, up to 2147483648 (default 1)\n"
+    "  --zipf S             draw names by Zipf's law: name k weighs 1/(k+1)^S, S 0 to 10 (default 0: uniform)\n"
+    "  --in-flight N        acquires outstanding, up to 4194304: each answer submits the next (default 256)\n"
+    "  --rate N             instead submit N a second, whatever comes back, from a tick each millisecond. Latency "
+    "then\n"
+    "                       counts from when each was due, the wait for the tick included. At most --in-flight\n"
+    "                       (default then 65536) are outstanding; what finds no room counts as an error\n"
+    "  --seconds N          how long, 0.1 to 86400 (default 5)\n"
+    "  --format FORMAT      text or json (default text)\n";
+static const char BENCH_END[] =
+    "\n"
+    "output: a summary; with --format json one object on one line, with these keys:\n"
+    "  acquires_per_s            verdicts in the measured time, per second\n"
+    "  allowed denied errors     of the whole run; errors had no verdict or were refused\n"
+    "  submitted answered        of the whole run\n"
+    "  reconnects                connections after the first\n"
+    "  calls acquires_per_call   script calls sent, and acquires in each on average; 0 with --local\n"
+    "  p50_us p99_us p999_us     latency in microseconds, to 1 %. The clock is read for up to 16 answers at once;\n"
+    "                            with --local one decision of 32 is timed, the reading of the clock included\n"
+    "  seconds                   measured time\n"
+    "On a terminal, stderr shows the progress once a second. With --local there is one decision at a time.\n"
+    "\n"
+    "exit status: 0 when it ran to its end, however many errors; 2 wrong usage; 3 it could not run\n"
+    "\n"
+    "example:\n"
+    "  hirate bench --limit 'bench token-bucket capacity=100 rate=50/s' --names 100000 --seconds 10 --format json\n";
+
+/* Print texts up to a NULL. */
+static void print(const char *const texts[])
+{
+    for (size_t i = 0; texts[i] != NULL; i++)
+        fputs(texts[i], stdout);
+}
+
+/* Only here is it known which loops are built in. */
+static void print_client_options(void)
+{
+    print((const char *const[]){CLIENT_OPTIONS, NULL});
+    printf("  --loop LOOP          event loop: %s (default %s)\n", cli_loop_names(), cli_loop_find(NULL)->name);
+    print((const char *const[]){ENDING, SPEC, NULL});
+}
+
+void cli_help(cli_command command)
+{
+    switch (command) {
+    case CLI_ACQUIRE:
+        print((const char *const[]){ACQUIRE, NAME_OPTIONS, NULL});
+        print_client_options();
+        print((const char *const[]){ROWS, ONE_STATUS, STREAM_STATUS, ACQUIRE_EXAMPLES, NULL});
+        break;
+    case CLI_PEEK:
+        print((const char *const[]){PEEK, NAME_OPTIONS, NULL});
+        print_client_options();
+        print((const char *const[]){ROWS, ONE_STATUS, PEEK_EXAMPLES, NULL});
+        break;
+    case CLI_RESET:
+        print((const char *const[]){RESET, NAME_OPTIONS, NULL});
+        print_client_options();
+        print((const char *const[]){RESET_STATUS, RESET_EXAMPLES, NULL});
+        break;
+    case CLI_SIMULATE:
+        print((const char *const[]){SIMULATE, ENDING, SPEC, SIMULATE_END, NULL});
+        break;
+    case CLI_BENCH:
+        print((const char *const[]){BENCH, NULL});
+        print_client_options();
+        print((const char *const[]){BENCH_END, NULL});
+        break;
+    case CLI_COMMAND_NONE:
+        print((const char *const[]){TOOL, SPEC, NULL});
+        fputs("\nenvironment: HIRATE_REDIS, the URI used when --redis is not given (default redis://127.0.0.1:6379)\n"
+              "\n"
+              "exit status: 0 allowed or done, 1 denied, 2 wrong usage, 3 no verdict\n",
+              stdout);
+        break;
+    }
+}

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * client: what a caller sees: checks on the way in, callbacks on the way out, and the client's place in the loop.
+ *
+ * The loop enters a client in three places: its timer, its deferred call, and the link's descriptor (on_settled). Each does
+ * its work on the layers below, then runs callbacks in deliver(), and nowhere else. So no callback runs inside a call of the
+ * caller's, nor while the link or hiredis is on the stack, and a callback may do anything, also close. The client is destroyed
+ * by leave(), the last thing each entry does.
+ *
+ * A turn of the loop ends with the deferred call. It flushes what the turn has submitted, so every delivery asks for it.
+ */
+#include "clock.h"
+#include "dispatch.h"
+#include "error.h"
+#include "options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CALLBACKS_A_TURN 1024
+#define DAY_MS           86400000
+#define REQUEST_VERSION_1 (offsetof(hirate_request, user) + sizeof(void *))
+
+struct hirate {
+    hr_dispatch dispatch; /* first: the link's events get one pointer for both */
+    hirate_loop loop;
+    void *timer, *defer;
+    int64_t armed_us; /* what the timer is set to; HR_CLOCK_FAR: nothing */
+    bool deferred;    /* the deferred call is set */
+
+    int64_t deadline_ms;
+    int64_t clock_tick_us; /* the coarse clock is behind by less than this */
+    hirate_room_cb *on_room;
+    hirate_resolve_fn *resolve;
+    void *user;
+
+    uint32_t turn_callbacks;
+    bool delivering; /* a callback is on the stack */
+    bool resolving;  /* options.resolve is on the stack, and the link below it */
+    bool overloaded; /* a request was refused for want of room */
+    bool closing;
+    hirate_closed_cb *on_closed;
+    void *closed_user;
+    hirate_error last_error;
+};
+
+/* --------------------------------------------------------------------------------------------------- leaving -- */
+
+static void destroy(hirate *h)
+{
+    hr_dispatch_free(&h->dispatch);
+    if (h->timer)
+        h->loop.timer_free(h->timer);
+    if (h->defer)
+        h->loop.defer_free(h->defer);
+    free(h);
+}
+
+static void arm(hirate *h)
+{
+    int64_t due = h->dispatch.requests.done ? h->dispatch.now_us : hr_dispatch_due_us(&h->dispatch);
+    if (due >= h->armed_us)
+        return;
+    int64_t delay = due <= h->dispatch.now_us ? 0 : due - h->dispatch.now_us;
+    h->armed_us = h->loop.timer_set(h->timer, delay) ? HR_CLOCK_FAR : due;
+}
+
+static int want_turn_end(hirate *h)
+{
+    if (h->deferred)
+        return 0;
+    int rc = h->loop.defer_set(h->defer);
+    h->deferred = rc == 0;
+    return rc;
+}
+
+/* The end of each entry. `h` may be gone afterwards. */
+static void leave(hirate *h)
+{
+    if (h->delivering)
+        return; /* the loop was run inside a callback; the entry below goes on */
+    if (!h->dispatch.closed || h->dispatch.requests.done) {
+        arm(h);
+        return;
+    }
+    hirate_closed_cb *on_closed = h->on_closed;
+    void *user = h->closed_user;
+    destroy(h);
+    if (on_closed)
+        on_closed(user);
+}
+
+/* ------------------------------------------------------------------------------------------------ delivering -- */
+
+static void count(hirate_stats *stats, const hr_answer *answer)
+{
+    stats->answered++;
+    if (answer->error)
+        stats->errors++;
+    else if (answer->verdict == HIRATE_ALLOWED)
+        stats->allowed++;
+    else if (answer->verdict == HIRATE_DENIED)
+        stats->denied++;
+}
+
+/* The slot is free again before the callback runs, so that it can submit in its stead. */
+static void run_callback(hirate *h, hr_request *request)
+{
+    hr_answer answer = request->answer;
+    hr_limit *limit = request->limit;
+    hirate_cb *cb = request->cb;
+    void *user = request->user;
+    const hirate_result result = {
+        .struct_size = sizeof result,
+        .error = answer.error,
+        .op = (enum hirate_op)request->op,
+        .verdict = answer.verdict,
+        .source = answer.source,
+        .charge = answer.charge,
+        .id = request->id,
+        .cost = request->cost,
+        .remaining = answer.remaining,
+        .retry_after_ms = answer.retry_after_ms,
+        .reset_ms = answer.reset_ms,
+        .delay_ms = answer.delay_ms,
+        .time_us = answer.time_us,
+        .used = answer.used,
+        .policy = limit->policy.name,
+        .reason = answer.reason ? answer.reason->text : answer.text,
+    };
+    count(&h->dispatch.stats, &answer);
+    hr_requests_put(&h->dispatch.requests, request);
+    cb(h, &result, user);
+    hr_limits_done(&h->dispatch.limits, limit);
+    hr_reason_drop(answer.reason);
+}
+
+static void tell_room(hirate *h)
+{
+    uint32_t most = h->dispatch.requests.most;
+    if (!h->overloaded || h->closing || h->dispatch.requests.pending > most - (most + 3) / 4)
+        return;
+    h->overloaded = false;
+    if (h->on_room)
+        h->on_room(h, h->user);
+}
+
+static void deliver(hirate *h, uint32_t most)
+{
+    hr_request *request;
+
+    if (h->delivering)
+        return;
+    h->delivering = true;
+    while (h->turn_callbacks < most && (request = hr_requests_next_done(&h->dispatch.requests)) != NULL) {
+        h->turn_callbacks++;
+        run_callback(h, request);
+    }
+    tell_room(h);
+    h->delivering = false;
+}
+
+/* ------------------------------------------------------------------------------------- where the loop comes in -- */
+
+static void on_settled(void *arg)
+{
+    hirate *h = arg;
+    h->dispatch.now_us = hr_clock_now_us();
+    deliver(h, CALLBACKS_A_TURN);
+    want_turn_end(h);
+    leave(h);
+}
+
+static void on_timer(void *arg)
+{
+    hirate *h = arg;
+    h->armed_us = HR_CLOCK_FAR;
+    h->dispatch.now_us = hr_clock_now_us();
+    hr_dispatch_tick(&h->dispatch);
+    deliver(h, CALLBACKS_A_TURN);
+    want_turn_end(h);
+    leave(h);
+}
+
+static void on_defer(void *arg)
+{
+    hirate *h = arg;
+    h->deferred = false;
+    h->dispatch.now_us = hr_clock_now_us();
+    if (h->closing && !h->dispatch.closed)
+        hr_dispatch_close(&h->dispatch);
+    hr_dispatch_tick(&h->dispatch);
+    hr_dispatch_flush(&h->dispatch);
+    deliver(h, CALLBACKS_A_TURN);
+    h->turn_callbacks = 0;
+    leave(h);
+}
+
+static void on_wake(void *arg)
+{
+    want_turn_end(arg);
+}
+
+static int resolve_for_link(void *arg, const char *host, uint16_t port, hirate_resolution *resolution)
+{
+    hirate *h = arg;
+    h->resolving = true;
+    int rc = h->resolve(h->user, host, port, resolution);
+    h->resolving = false;
+    return rc;
+}
+
+/* ------------------------------------------------------------------------------------------- making a client -- */
+
+static bool loop_ok(const hirate_loop *loop)
+{
+    return loop && loop->struct_size >= sizeof *loop && loop->version == HIRATE_LOOP_VERSION && loop->watch_new &&
+           loop->watch_set && loop->watch_free && loop->timer_new && loop->timer_set && loop->timer_free &&
+           loop->defer_new && loop->defer_set && loop->defer_free;
+}
+
+static int64_t coarse_tick_us(void)
+{
+    struct timespec t;
+    if (clock_getres(CLOCK_MONOTONIC_COARSE, &t) != 0 || t.tv_sec)
+        return 1000000;
+    return t.tv_nsec / 1000 + 1;
+}
+
+static int start(hirate *h, const hirate_options *options, hr_uri *uri)
+{
+    hr_link_config config = {
+        .uri = *uri,
+        .connect_timeout_us = options->connect_timeout_ms * 1000,
+        .stall_timeout_us = options->stall_timeout_ms * 1000,
+        .resolve = options->resolve ? resolve_for_link : NULL,
+        .resolve_user = h,
+    };
+    int rc = hr_dispatch_init(&h->dispatch, options, &h->loop, &config, on_settled, on_wake, h);
+    *uri = config.uri; /* empty once it was taken over */
+    if (rc)
+        return rc;
+    h->timer = h->loop.timer_new(h->loop.data, on_timer, h);
+    h->defer = h->loop.defer_new(h->loop.data, on_defer, h);
+    if (!h->timer || !h->defer)
+        return HIRATE_ELOOP;
+    return want_turn_end(h); /* which connects */
+}
+
+int hirate_new(hirate **out, const hirate_loop *loop, const hirate_options *from)
+{
+    hirate_options options;
+    hr_uri uri;
+
+    if (!out || !loop_ok(loop))
+        return HIRATE_EINVAL;
+    int rc = hr_options_read(&options, &uri, from, NULL);
+    if (rc)
+        return rc;
+    hirate *h = calloc(1, sizeof *h);
+    rc = HIRATE_ENOMEM;
+    if (h) {
+        h->loop = *loop;
+        h->armed_us = HR_CLOCK_FAR;
+        h->deadline_ms = options.deadline_ms;
+        h->clock_tick_us = coarse_tick_us();
+        h->on_room = options.on_room;
+        h->resolve = options.resolve;
+        h->user = options.user;
+        rc = start(h, &options, &uri);
+    }
+    hr_uri_free(&uri);
+    if (rc && h)
+        destroy(h);
+    if (!rc)
+        *out = h;
+    return rc;
+}
+
+/* ---------------------------------------------------------------------------------------------------- submitting -- */
+
+static int check_request(const hirate_request *request, hirate_error *error)
+{
+    if (!request)
+        return hr_fail(error, HIRATE_EINVAL, "request: NULL; accepted: one set up by hirate_request_init()");
+    if (request->struct_size < REQUEST_VERSION_1 || request->version != HIRATE_REQUEST_VERSION)
+        return hr_fail(error, HIRATE_EINVAL,
+                       "request: struct_size %u and version %u; accepted: what hirate_request_init() sets, version %d",
+                       (unsigned)request->struct_size, (unsigned)request->version, HIRATE_REQUEST_VERSION);
+    if (request->op != HIRATE_OP_ACQUIRE && request->op != HIRATE_OP_PEEK && request->op != HIRATE_OP_RESET)
+        return hr_fail(error, HIRATE_EINVAL, "op: %d; accepted: HIRATE_OP_ACQUIRE, _PEEK or _RESET", (int)request->op);
+    if (!request->limit)
+        return hr_fail(error, HIRATE_EINVAL, "limit: NULL; accepted: a hirate_limit");
+    if (request->name_len > HIRATE_NAME_MAX)
+        return hr_fail(error, HIRATE_EINVAL, "name_len: %zu; accepted: 0 to %d bytes", request->name_len,
+                       HIRATE_NAME_MAX);
+    if (!request->name && request->name_len)
+        return hr_fail(error, HIRATE_EINVAL, "name: NULL with name_len %zu; accepted: NULL only with 0",
+                       request->name_len);
+    if (request->op != HIRATE_OP_RESET && request->cost > HIRATE_COST_MAX)
+        return hr_fail(error, HIRATE_EINVAL, "cost: %llu; accepted: 0 to 9007199254740991",
+                       (unsigned long long)request->cost);
+    if (request->deadline_ms < 0 || request->deadline_ms > DAY_MS)
+        return hr_fail(error, HIRATE_EINVAL, "deadline_ms: %lld; accepted: 1 to %d milliseconds, or 0 for the client's",
+                       (long long)request->deadline_ms, DAY_MS);
+    if (!request->cb)
+        return hr_fail(error, HIRATE_EINVAL, "cb: NULL; accepted: a function");
+    return 0;
+}
+
+int hirate_submit(hirate *h, const hirate_request *request, uint64_t *id)
+{
+    if (!h)
+        return HIRATE_EINVAL;
+    hirate_error *error = &h->last_error;
+    if (h->closing)
+        return hr_fail(error, HIRATE_ECLOSED, "the client is closing");
+    int rc = check_request(request, error);
+    if (rc)
+        return rc;
+    if (h->dispatch.requests.pending >= h->dispatch.requests.most) {
+        h->overloaded = true;
+        h->dispatch.stats.refused++;
+        return hr_fail(error, HIRATE_EOVERLOAD, "max_pending: %u requests are pending; accepted: fewer",
+                       (unsigned)h->dispatch.requests.most);
+    }
+    if (want_turn_end(h))
+        return hr_fail(error, HIRATE_ELOOP, "the event loop refused a deferred call");
+    /* Never early: the coarse clock is behind by less than a tick. */
+    int64_t now_ms = (hr_clock_coarse_us() + h->clock_tick_us + 999) / 1000;
+    return hr_dispatch_submit(&h->dispatch, request,
+                              now_ms + (request->deadline_ms ? request->deadline_ms : h->deadline_ms), id, error);
+}
+
+static hirate_request request_for(enum hirate_op op, const hirate_limit *limit, const void *name, size_t name_len)
+{
+    hirate_request request;
+    hirate_request_init(&request);
+    request.op = op;
+    request.limit = limit;
+    request.name = name;
+    request.name_len = name_len;
+    return request;
+}
+
+int hirate_acquire(hirate *h, const hirate_limit *limit, const void *name, size_t name_len, uint64_t cost, hirate_cb *cb,
+                   void *user)
+{
+    hirate_request request = request_for(HIRATE_OP_ACQUIRE, limit, name, name_len);
+    request.cost = cost;
+    request.cb = cb;
+    request.user = user;
+    return hirate_submit(h, &request, NULL);
+}
+
+int hirate_peek(hirate *h, const hirate_limit *limit, const void *name, size_t name_len, uint64_t cost, hirate_cb *cb,
+                void *user)
+{
+    hirate_request request = request_for(HIRATE_OP_PEEK, limit, name, name_len);
+    request.cost = cost;
+    request.cb = cb;
+    request.user = user;
+    return hirate_submit(h, &request, NULL);
+}
+
+int hirate_reset(hirate *h, const hirate_limit *limit, const void *name, size_t name_len, hirate_cb *cb, void *user)
+{
+    hirate_request request = request_for(HIRATE_OP_RESET, limit, name, name_len);
+    request.cb = cb;
+    request.user = user;
+    return hirate_submit(h, &request, NULL);
+}
+
+int hirate_cancel(hirate *h, uint64_t id)
+{
+    if (!h)
+        return HIRATE_EINVAL;
+    if (h->closing)
+        return hr_fail(&h->last_error, HIRATE_ENOENT, "id: the client is closing, everything pending is being answered");
+    if (want_turn_end(h))
+        return hr_fail(&h->last_error, HIRATE_ELOOP, "the event loop refused a deferred call");
+    if (hr_dispatch_cancel(&h->dispatch, id))
+        return hr_fail(&h->last_error, HIRATE_ENOENT, "id: no pending request has it");
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------- closing -- */
+
+int hirate_close(hirate *h, hirate_closed_cb *on_closed, void *user)
+{
+    if (!h)
+        return HIRATE_EINVAL;
+    if (h->closing)
+        return hr_fail(&h->last_error, HIRATE_ECLOSED, "the client is closing already");
+    if (want_turn_end(h))
+        return hr_fail(&h->last_error, HIRATE_ELOOP, "the event loop refused a deferred call");
+    h->closing = true;
+    h->on_closed = on_closed;
+    h->closed_user = user;
+    return 0;
+}
+
+void hirate_free(hirate *h)
+{
+    if (!h)
+        return;
+    if (h->delivering || h->resolving) {
+        hirate_close(h, NULL, NULL);
+        return;
+    }
+    h->closing = true;
+    if (!h->dispatch.closed)
+        hr_dispatch_close(&h->dispatch);
+    h->turn_callbacks = 0;
+    deliver(h, UINT32_MAX);
+    leave(h);
+}
+
+const char *hirate_last_error(const hirate *h)
+{
+    return h ? h->last_error.text : "client: NULL";
+}
+
+void hirate_get_stats(const hirate *h, hirate_stats *stats)
+{
+    if (!h || !stats)
+        return;
+    hirate_stats now = h->dispatch.stats;
+    size_t size = stats->struct_size < sizeof now ? stats->struct_size : sizeof now;
+    now.struct_size = stats->struct_size;
+    now.version = HIRATE_STATS_VERSION;
+    now.pending = h->dispatch.requests.pending;
+    memcpy(stats, &now, size);
+}

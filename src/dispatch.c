@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* request: when what waits is sent, and what each outcome means for it; see dispatch.h. */
+#include "dispatch.h"
+
+#include "clock.h"
+#include "error.h"
+#include "refusal.h"
+#include "token_bucket.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Why, where the reason is always the same. */
+static const char CANCELED[] = "canceled";
+static const char CLOSED[] = "the client was closed";
+static const char LATE[] = "no answer within the deadline";
+static const char NOT_SENT[] = "not sent within the deadline";
+static const char NOT_CONNECTED[] = "no connection to Redis within the deadline";
+static const char LOST[] = "the connection ended before the answer";
+static const char FOREIGN[] = "the key holds something that is not this kind of limit's state";
+static const char NONSENSE[] = "the server's reply is not an answer of this library's script";
+static const char NO_MEMORY[] = "no memory to send";
+
+/* --------------------------------------------------------------------------------------------- the obstacle -- */
+
+static void clear_obstacle(hr_dispatch *dispatch)
+{
+    hr_reason_drop(dispatch->obstacle);
+    dispatch->obstacle = NULL;
+}
+
+static void set_obstacle(hr_dispatch *dispatch, const char *text, size_t len)
+{
+    clear_obstacle(dispatch);
+    dispatch->obstacle = hr_reason_new(text, len);
+}
+
+/* ------------------------------------------------------------------------------------------------- answering -- */
+
+static void answer(hr_dispatch *dispatch, hr_request *request, const hr_answer *with)
+{
+    hr_batch_remove(&dispatch->batch, request);
+    hr_requests_answer(&dispatch->requests, request, with);
+}
+
+static enum hirate_charge charge_of_unanswered(const hr_request *request)
+{
+    return request->state == HR_REQUEST_CALLED && request->op == HIRATE_OP_ACQUIRE && request->cost
+               ? HIRATE_CHARGE_MAYBE
+               : HIRATE_CHARGE_NO;
+}
+
+static void answer_error(hr_dispatch *dispatch, hr_request *request, int error, const char *text)
+{
+    hr_answer with = {.error = error, .charge = charge_of_unanswered(request), .text = text};
+    answer(dispatch, request, &with);
+}
+
+/* The same error for all that is left in a call. A charge of no holds for all; maybe only for what takes something. */
+static void answer_call(hr_dispatch *dispatch, hr_call *call, hr_answer with)
+{
+    enum hirate_charge charge = with.charge;
+    for (uint32_t i = 0; i < call->item_count; i++) {
+        hr_request *request = call->items[i].request;
+        if (!request)
+            continue;
+        with.charge = charge == HIRATE_CHARGE_NO ? charge : charge_of_unanswered(request);
+        answer(dispatch, request, &with);
+    }
+}
+
+static void answer_expired(hr_dispatch *dispatch, hr_request *request)
+{
+    if (request->state == HR_REQUEST_CALLED) {
+        answer_error(dispatch, request, HIRATE_EDEADLINE, LATE);
+        return;
+    }
+    hr_answer with = {.error = HIRATE_EDEADLINE, .text = NOT_SENT, .reason = dispatch->obstacle};
+    if (!hr_link_is_up(dispatch->link)) {
+        with.error = HIRATE_ECONNECT;
+        with.text = NOT_CONNECTED;
+    }
+    answer(dispatch, request, &with);
+}
+
+/* --------------------------------------------------------------------------------------------------- verdicts -- */
+
+static void answer_item(hr_dispatch *dispatch, hr_call_item *item, const hr_policy *policy, hr_token_bucket_now *bucket,
+                        int64_t now_us)
+{
+    hr_token_bucket_now copy = *bucket;
+    hr_decision decision = hr_token_bucket_take(policy, item->op == HIRATE_OP_PEEK ? &copy : bucket, item->cost);
+    if (!item->request)
+        return;
+    bool took = decision.verdict == HIRATE_ALLOWED && item->op == HIRATE_OP_ACQUIRE && item->cost;
+    hr_answer with = {
+        .verdict = decision.verdict,
+        .source = HIRATE_SOURCE_REDIS,
+        .charge = took ? HIRATE_CHARGE_YES : HIRATE_CHARGE_NO,
+        .remaining = decision.remaining,
+        .retry_after_ms = decision.retry_after_ms,
+        .reset_ms = decision.reset_ms,
+        .delay_ms = decision.delay_ms,
+        .time_us = now_us,
+        .text = "",
+    };
+    hr_request *request = item->request;
+    item->request = NULL;
+    hr_requests_answer(&dispatch->requests, request, &with);
+}
+
+static void answer_key(hr_dispatch *dispatch, const hr_call *call, const hr_call_key *entry, hr_script_found found,
+                       int64_t now_us)
+{
+    hr_call_item *items = &call->items[entry->first];
+    bool is_reset = items[0].op == HIRATE_OP_RESET;
+    hr_token_bucket_now bucket = {.units = found.units, .lag = found.lag};
+
+    for (uint32_t i = 0; i < entry->count; i++) {
+        if (found.what == HR_FOUND_BUCKET && !is_reset) {
+            answer_item(dispatch, &items[i], &entry->limit->policy, &bucket, now_us);
+            continue;
+        }
+        if (!items[i].request)
+            continue;
+        hr_answer with = {.source = HIRATE_SOURCE_REDIS, .time_us = now_us, .text = ""};
+        if (found.what == HR_FOUND_BUCKET) {
+            with.used = found.units != 0;
+        } else {
+            with.source = HIRATE_SOURCE_NONE;
+            with.error = HIRATE_ESTATE;
+            with.text = FOREIGN;
+        }
+        answer(dispatch, items[i].request, &with);
+    }
+}
+
+/* Is every key's part something the script can have said? */
+static bool reply_makes_sense(const hr_call *call, const hr_link_reply *reply, int64_t *now_us)
+{
+    if (!reply->is_string || !hr_script_reply_ok(reply->data, reply->len, call->key_count, now_us))
+        return false;
+    for (uint32_t i = 0; i < call->key_count; i++) {
+        const hr_call_key *entry = &call->keys[i];
+        bool is_reset = call->items[entry->first].op == HIRATE_OP_RESET;
+        if (hr_script_read(reply->data, i, is_reset ? 1 : entry->limit->policy.full).what == HR_FOUND_INVALID)
+            return false;
+    }
+    return true;
+}
+
+static void decided(hr_dispatch *dispatch, hr_call *call, const hr_link_reply *reply, int64_t now_us)
+{
+    for (uint32_t i = 0; i < call->key_count; i++) {
+        const hr_call_key *entry = &call->keys[i];
+        uint64_t most = call->items[entry->first].op == HIRATE_OP_RESET ? 1 : entry->limit->policy.full;
+        answer_key(dispatch, call, entry, hr_script_read(reply->data, i, most), now_us);
+    }
+    hr_batch_finish(&dispatch->batch, call);
+    if (call->how == HR_SCRIPT_BY_TEXT)
+        dispatch->text_needed = false;
+    clear_obstacle(dispatch);
+    hr_backoff_reset(&dispatch->hold);
+    hr_link_good(dispatch->link);
+}
+
+/* --------------------------------------------------------------------------------------- what the link tells -- */
+
+static void hold(hr_dispatch *dispatch)
+{
+    if (dispatch->now_us >= dispatch->hold_until_us)
+        dispatch->hold_until_us =
+            dispatch->now_us + hr_backoff_next(&dispatch->hold, hr_random_next(&dispatch->random));
+}
+
+static void refused(hr_dispatch *dispatch, hr_call *call, const hr_link_reply *reply)
+{
+    hr_refusal refusal = hr_refusal_of(reply->data, reply->len);
+
+    if (refusal.action == HR_REFUSAL_LOAD && call->how == HR_SCRIPT_BY_SHA) {
+        dispatch->text_needed = true;
+        hr_batch_take_back(&dispatch->batch, call);
+        return;
+    }
+    if (refusal.action == HR_REFUSAL_WAIT) {
+        set_obstacle(dispatch, reply->data, reply->len);
+        hold(dispatch);
+        hr_batch_take_back(&dispatch->batch, call);
+        return;
+    }
+    hr_answer with = {.error = refusal.error, .charge = refusal.charge, .text = "an error without memory for its text"};
+    with.reason = hr_reason_new(reply->data, reply->len);
+    answer_call(dispatch, call, with);
+    hr_reason_drop(with.reason);
+    hr_batch_finish(&dispatch->batch, call);
+    if (refusal.action == HR_REFUSAL_RECONNECT)
+        hr_link_abandon(dispatch->link, HIRATE_ECONNECT, "the server refuses to decide");
+}
+
+static void call_ended(hr_dispatch *dispatch, const hr_call *call)
+{
+    dispatch->in_flight--;
+    dispatch->room = true;
+    if (call->how == HR_SCRIPT_BY_TEXT)
+        dispatch->text_in_flight = false;
+}
+
+static void on_reply(void *arg, hr_link_call *link_call, const hr_link_reply *reply)
+{
+    hr_dispatch *dispatch = arg;
+    hr_call *call = (hr_call *)link_call;
+    int64_t server_now_us = 0;
+
+    call_ended(dispatch, call);
+    if (reply->is_error) {
+        refused(dispatch, call, reply);
+    } else if (reply_makes_sense(call, reply, &server_now_us)) {
+        decided(dispatch, call, reply, server_now_us);
+    } else {
+        answer_call(dispatch, call,
+                    (hr_answer){.error = HIRATE_EPROTOCOL, .charge = HIRATE_CHARGE_MAYBE, .text = NONSENSE});
+        hr_batch_finish(&dispatch->batch, call);
+        hr_link_abandon(dispatch->link, HIRATE_ECONNECT, NONSENSE);
+    }
+}
+
+static void on_lost(void *arg, hr_link_call *link_call, bool written)
+{
+    hr_dispatch *dispatch = arg;
+    hr_call *call = (hr_call *)link_call;
+
+    call_ended(dispatch, call);
+    if (!written && !dispatch->closed) {
+        hr_batch_take_back(&dispatch->batch, call);
+        return;
+    }
+    answer_call(dispatch, call, (hr_answer){.error = HIRATE_ELOST, .charge = HIRATE_CHARGE_MAYBE, .text = LOST});
+    hr_batch_finish(&dispatch->batch, call);
+}
+
+static void on_up(void *arg)
+{
+    hr_dispatch *dispatch = arg;
+    dispatch->stats.connects++;
+    dispatch->text_needed = false; /* perhaps another server: ask by SHA1 first */
+    dispatch->room = true;
+    clear_obstacle(dispatch);
+}
+
+/* The server will not have us: say so to everything that waits, instead of at its deadline. */
+static void answer_waiting(hr_dispatch *dispatch, int error)
+{
+    hr_answer with = {.error = error, .text = NOT_CONNECTED, .reason = dispatch->obstacle};
+    while (dispatch->batch.first)
+        answer(dispatch, dispatch->batch.first->first, &with);
+}
+
+static void on_down(void *arg, int error, const char *reason)
+{
+    hr_dispatch *dispatch = arg;
+    char text[HIRATE_REASON_MAX + 1];
+    static const char CONNECT[] = "no connection to Redis: ";
+
+    size_t head = error == HIRATE_ECONNECT ? sizeof CONNECT - 1 : 0, len = strlen(reason);
+    if (len > HIRATE_REASON_MAX - head)
+        len = HIRATE_REASON_MAX - head;
+    memcpy(text, CONNECT, head);
+    memcpy(text + head, reason, len);
+    set_obstacle(dispatch, text, head + len);
+    if (error != HIRATE_ECONNECT)
+        answer_waiting(dispatch, error);
+}
+
+/* --------------------------------------------------------------------------------------------------- sending -- */
+
+static bool call_would_be_full(const hr_dispatch *dispatch)
+{
+    return dispatch->batch.ready >= dispatch->batch.key_most || dispatch->batch.waiting >= dispatch->batch.item_most;
+}
+
+static bool may_send(const hr_dispatch *dispatch)
+{
+    if (!dispatch->batch.ready || dispatch->text_in_flight || dispatch->in_flight >= dispatch->call_most)
+        return false;
+    if (dispatch->text_needed)
+        return true;
+    return dispatch->in_flight == 0 || dispatch->room || call_would_be_full(dispatch);
+}
+
+/* Form one call and give it to the link; false when that failed. */
+static bool send_call(hr_dispatch *dispatch)
+{
+    enum hr_script_how how = dispatch->text_needed ? HR_SCRIPT_BY_TEXT : HR_SCRIPT_BY_SHA;
+    hr_call *call = hr_batch_form(&dispatch->batch, how);
+    if (!call)
+        return false;
+    int rc = hr_batch_encode(call, &dispatch->wire);
+    if (!rc)
+        rc = hr_link_send(dispatch->link, &call->link, dispatch->wire.command.data, dispatch->wire.command.len,
+                          dispatch->now_us);
+    if (rc == HIRATE_ENOMEM) { /* nothing was sent; waiting would not help */
+        answer_call(dispatch, call, (hr_answer){.error = rc, .charge = HIRATE_CHARGE_NO, .text = NO_MEMORY});
+        hr_batch_finish(&dispatch->batch, call);
+        return false;
+    }
+    if (rc) {
+        hr_batch_take_back(&dispatch->batch, call);
+        return false;
+    }
+    dispatch->stats.calls++;
+    dispatch->stats.call_acquires += call->item_count;
+    dispatch->in_flight++;
+    dispatch->text_in_flight = how == HR_SCRIPT_BY_TEXT;
+    return true;
+}
+
+void hr_dispatch_flush(hr_dispatch *dispatch)
+{
+    if (dispatch->closed)
+        return;
+    if (hr_link_is_up(dispatch->link) && dispatch->now_us >= dispatch->hold_until_us) {
+        while (may_send(dispatch) && send_call(dispatch))
+            continue;
+        dispatch->room = false;
+    }
+    hr_link_flush(dispatch->link, dispatch->now_us);
+}
+
+/* ------------------------------------------------------------------------------------------------ the client -- */
+
+int hr_dispatch_init(hr_dispatch *dispatch, const hirate_options *options, const hirate_loop *loop,
+                     hr_link_config *config, void (*settled)(void *arg), void (*wake)(void *arg), void *arg)
+{
+    /* The client's first member is the dispatch, so one argument serves both. */
+    const hr_link_events events = {
+        .reply = on_reply, .lost = on_lost, .up = on_up, .down = on_down, .settled = settled, .wake = wake};
+
+    memset(dispatch, 0, sizeof *dispatch);
+    dispatch->call_most = options->max_calls;
+    dispatch->random = hr_hash_key_random().k0 | 1;
+    int rc = hr_requests_init(&dispatch->requests, options->max_pending);
+    if (!rc)
+        rc = hr_limits_init(&dispatch->limits, options->prefix);
+    if (!rc)
+        rc = hr_batch_init(&dispatch->batch, &dispatch->limits, options->max_calls, options->max_call_keys,
+                           options->max_call_acquires);
+    if (!rc)
+        rc = hr_link_new(&dispatch->link, loop, config, &events, arg);
+    return rc;
+}
+
+void hr_dispatch_free(hr_dispatch *dispatch)
+{
+    hr_link_free(dispatch->link);
+    hr_batch_free(&dispatch->batch);
+    hr_limits_free(&dispatch->limits);
+    hr_requests_free(&dispatch->requests);
+    hr_script_free(&dispatch->wire);
+    clear_obstacle(dispatch);
+}
+
+int hr_dispatch_submit(hr_dispatch *dispatch, const hirate_request *from, int64_t deadline_ms, uint64_t *id,
+                       hirate_error *error)
+{
+    hr_limit *limit;
+    int rc = hr_limits_use(&dispatch->limits, from->limit, &limit, error);
+    if (rc)
+        return rc == HIRATE_ENOMEM ? hr_fail(error, rc, "no memory for the limit") : rc;
+
+    hr_request *request = hr_requests_get(&dispatch->requests);
+    if (!request) {
+        hr_limits_done(&dispatch->limits, limit);
+        return hr_fail(error, HIRATE_ENOMEM, "no memory for the request");
+    }
+    request->limit = limit;
+    request->cb = from->cb;
+    request->user = from->user;
+    request->cost = from->op == HIRATE_OP_RESET ? 0 : from->cost;
+    request->op = (uint8_t)from->op;
+    rc = hr_deadlines_add(&dispatch->requests.deadlines, &request->deadline, deadline_ms);
+    if (!rc) {
+        rc = hr_batch_add(&dispatch->batch, request, from->name, from->name_len);
+        if (rc)
+            hr_deadlines_remove(&dispatch->requests.deadlines, &request->deadline);
+    }
+    if (rc) {
+        hr_requests_put(&dispatch->requests, request);
+        hr_limits_done(&dispatch->limits, limit);
+        return hr_fail(error, rc, "no memory for the request");
+    }
+    dispatch->stats.submitted++;
+    if (id)
+        *id = request->id;
+    return 0;
+}
+
+int hr_dispatch_cancel(hr_dispatch *dispatch, uint64_t id)
+{
+    hr_request *request = hr_requests_find(&dispatch->requests, id);
+    if (!request || request->state == HR_REQUEST_DONE)
+        return HIRATE_ENOENT;
+    answer_error(dispatch, request, HIRATE_ECANCELED, CANCELED);
+    return 0;
+}
+
+static hr_request *first_due(const hr_dispatch *dispatch)
+{
+    hr_deadline *first = hr_deadlines_first(&dispatch->requests.deadlines);
+    return first && first->at_ms * 1000 <= dispatch->now_us ? (hr_request *)first : NULL;
+}
+
+void hr_dispatch_tick(hr_dispatch *dispatch)
+{
+    if (dispatch->closed)
+        return;
+    if (first_due(dispatch)) /* an answer that has arrived wins over its deadline */
+        hr_link_read_arrived(dispatch->link, dispatch->now_us);
+    for (hr_request *request; (request = first_due(dispatch)) != NULL;)
+        answer_expired(dispatch, request);
+    hr_link_tick(dispatch->link, dispatch->now_us);
+}
+
+int64_t hr_dispatch_due_us(const hr_dispatch *dispatch)
+{
+    if (dispatch->closed)
+        return HR_CLOCK_FAR;
+    int64_t due = hr_link_due_us(dispatch->link);
+    const hr_deadline *first = hr_deadlines_first(&dispatch->requests.deadlines);
+    if (first && first->at_ms * 1000 < due)
+        due = first->at_ms * 1000;
+    if (dispatch->batch.ready && dispatch->hold_until_us > dispatch->now_us && dispatch->hold_until_us < due)
+        due = dispatch->hold_until_us;
+    return due;
+}
+
+void hr_dispatch_close(hr_dispatch *dispatch)
+{
+    dispatch->closed = true;
+    for (hr_deadline *first; (first = hr_deadlines_first(&dispatch->requests.deadlines)) != NULL;)
+        answer_error(dispatch, (hr_request *)first, HIRATE_ECLOSED, CLOSED);
+    hr_link_free(dispatch->link);
+    dispatch->link = NULL;
+}

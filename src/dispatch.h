@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * request: when what waits is sent, and what each outcome means for it.
+ *
+ * The life of one acquire
+ *     submit   checked, given a slot, a deadline and a place in its key's queue      (hr_dispatch_submit)
+ *     flush    at the end of the loop turn: one call for what has gathered           (hr_dispatch_flush)
+ *     reply    the call's verdicts, each in its request's answer                     (on_reply)
+ *     deliver  the client runs the callbacks of what is answered                     (client.c)
+ * A deadline, a cancel or a close may answer it at any point before the reply; a lost connection or a refusal answers it or
+ * puts it back into its queue, depending on whether it can have been charged.
+ *
+ * Group commit. With no call in flight a flush sends at once. While calls are in flight, requests gather until a reply makes
+ * room or a call is full. So latency is one round trip when idle, and calls grow under load.
+ *
+ * The script is called by its SHA1. Where the server does not know it, one call carries the text and the others wait for its
+ * reply, however many were refused.
+ */
+#ifndef HR_DISPATCH_H
+#define HR_DISPATCH_H
+
+#include "backoff.h"
+#include "batch.h"
+#include "link.h"
+#include "request.h"
+#include "script.h"
+
+typedef struct hr_dispatch {
+    hr_requests requests;
+    hr_limits limits;
+    hr_batch batch;
+    hr_link *link;
+    hr_script_call wire;
+
+    uint32_t in_flight;     /* calls */
+    uint32_t call_most;
+    bool room;              /* a reply came since the last flush */
+    bool text_needed;       /* the server does not know the script */
+    bool text_in_flight;
+    int64_t hold_until_us;  /* after LOADING and the like: send nothing before */
+    hr_backoff hold;
+    uint64_t random;
+    int64_t now_us;         /* of the turn under way; the client sets it */
+
+    hr_reason *obstacle; /* why nothing is sent: no connection, LOADING and the like; NULL: none, or not known */
+    hirate_stats stats;
+    bool closed;
+} hr_dispatch;
+
+/* 0, HIRATE_EINVAL or HIRATE_ENOMEM; hr_dispatch_free in either case. Takes over config->uri when it succeeds. */
+int hr_dispatch_init(hr_dispatch *dispatch, const hirate_options *options, const hirate_loop *loop,
+                     hr_link_config *config, void (*settled)(void *arg), void (*wake)(void *arg), void *arg);
+/* Every request has been delivered before. */
+void hr_dispatch_free(hr_dispatch *dispatch);
+
+/* Accept a request whose fields, but for the limit, have been checked. 0, or an error with *error filled in. */
+int hr_dispatch_submit(hr_dispatch *dispatch, const hirate_request *request, int64_t deadline_ms, uint64_t *id,
+                       hirate_error *error);
+/* 0, or HIRATE_ENOENT. */
+int hr_dispatch_cancel(hr_dispatch *dispatch, uint64_t id);
+void hr_dispatch_flush(hr_dispatch *dispatch);
+/* Look after the connection, read what has arrived, then answer what is past its deadline. */
+void hr_dispatch_tick(hr_dispatch *dispatch);
+/* When hr_dispatch_tick() or hr_dispatch_flush() is next needed. */
+int64_t hr_dispatch_due_us(const hr_dispatch *dispatch);
+/* Answer everything pending with HIRATE_ECLOSED and end the connection. Not inside the link. */
+void hr_dispatch_close(hr_dispatch *dispatch);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * request: the limits a client has met, each checked and compiled once and known by its value.
+ *
+ * The address of the caller's hirate_limit serves only as a hint where to look first; the value is always compared, as
+ * the caller may build another limit at the same address.
+ */
+#ifndef HR_LIMIT_SET_H
+#define HR_LIMIT_SET_H
+
+#include "hash.h"
+#include "policy.h"
+
+#define HR_LIMIT_SET_HINTS 64
+#define HR_LIMITS_IDLE  256 /* limits nobody uses that are kept all the same */
+
+typedef struct hr_limit {
+    hr_hash_node node;
+    uint32_t uses; /* pending requests */
+    hirate_rate rate;
+    hr_policy policy;
+    uint64_t name_hash;  /* of policy.name: equal for all limits that share keys */
+    uint16_t prefix_len; /* of "PREFIX:POLICY:" */
+    char prefix[2 * HIRATE_POLICY_SIZE + 1];
+} hr_limit;
+
+typedef struct hr_limits {
+    hr_hash_key hash_key;
+    hr_hash_table table;
+    size_t idle;
+    struct {
+        const hirate_limit *address;
+        hr_limit *limit;
+    } hints[HR_LIMIT_SET_HINTS];
+    char key_prefix[HIRATE_POLICY_SIZE];
+} hr_limits;
+
+int hr_limits_init(hr_limits *limits, const char *key_prefix); /* 0 or HIRATE_ENOMEM */
+void hr_limits_free(hr_limits *limits);
+/* The limit with this value, with one more use. 0, HIRATE_EINVAL (*error) or HIRATE_ENOMEM. */
+int hr_limits_use(hr_limits *limits, const hirate_limit *from, hr_limit **out, hirate_error *error);
+void hr_limits_done(hr_limits *limits, hr_limit *limit);
+
+#endif

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * policy: checks a limit and reduces it to the units in which it is decided.
+ *
+ * The scripts compute in doubles, whose integers are exact up to 2^53. What they form is bounded like this:
+ *
+ *     full - units + lag   <= 2·C·p          <= 2^53   hence C <= 2^52 / p
+ *     1000·n                                 <= 2^53   the units that return in a millisecond
+ *     1000·C·p / n         <= 1000·2^52 / 1  <  2^63   a wait fits 64 bits; implied by the first, see below
+ */
+#include "policy.h"
+
+#include "duration.h"
+#include "error.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
+
+__extension__ typedef unsigned __int128 u128;
+
+#define FULL_MAX (UINT64_C(1) << 52)
+#define RATE_MAX HIRATE_COST_MAX /* 2^53 - 1 */
+#define RETURN_MAX ((UINT64_C(1) << 53) / 1000)
+
+static_assert((u128)1000 * FULL_MAX <= (u128)1 << 63, "a wait of any bucket that is exact fits 64 bits");
+
+static uint64_t gcd(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+int hr_policy_name_ok(const char *text)
+{
+    size_t len = 0;
+
+    if (text == NULL)
+        return 0;
+    for (; text[len] != '\0'; len++) {
+        char c = text[len];
+        bool ok = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+                  c == '-';
+
+        if (!ok || len == HIRATE_POLICY_MAX)
+            return 0;
+    }
+    return len > 0;
+}
+
+/* --------------------------------------------------------------------------------------------- exactness -- */
+
+static bool is_exact(hirate_rate rate, uint64_t capacity)
+{
+    uint64_t g = gcd(rate.tokens, rate.period_us);
+
+    return rate.tokens / g <= RETURN_MAX && (u128)capacity * (rate.period_us / g) <= FULL_MAX;
+}
+
+/*
+ * The nearest number of tokens with which a rate that returns too much is exact; 0 if there is none in reach. First
+ * what is close by, where a common divisor with the period brings n down, then the most that each small divisor allows.
+ */
+static uint64_t nearest_tokens(hirate_rate rate, uint64_t capacity)
+{
+    enum { REACH = 2048, DIVISOR_MAX = 1000 }; /* N / RETURN_MAX is at most about 1000 */
+    const uint64_t period_us = rate.period_us;
+    const uint64_t asked = rate.tokens;
+
+    for (uint64_t step = 1; step <= REACH; step++) {
+        hirate_rate below = {asked - step, period_us};
+        hirate_rate above = {asked + step, period_us};
+
+        if (is_exact(below, capacity))
+            return below.tokens;
+        if (above.tokens <= RATE_MAX && is_exact(above, capacity))
+            return above.tokens;
+    }
+    for (uint64_t divisor = DIVISOR_MAX; divisor > 0; divisor--) {
+        hirate_rate most = {RETURN_MAX * divisor, period_us};
+
+        if (period_us % divisor == 0 && most.tokens < asked && is_exact(most, capacity))
+            return most.tokens;
+    }
+    return 0;
+}
+
+static int fail_rate(hirate_rate rate, uint64_t capacity, hirate_error *error)
+{
+    char text[HR_RATE_TEXT_SIZE];
+    char near_text[HR_RATE_TEXT_SIZE];
+    hirate_rate near = {nearest_tokens(rate, capacity), rate.period_us};
+
+    hr_rate_format(text, rate);
+    if (near.tokens == 0)
+        return hr_fail(error, HIRATE_EINVAL,
+                       "rate: %s returns too many tokens to stay exact; accepted: at most %" PRIu64
+                       " tokens a microsecond",
+                       text, RETURN_MAX);
+    hr_rate_format(near_text, near);
+    return hr_fail(error, HIRATE_EINVAL, "rate: %s returns too many tokens to stay exact; the nearest that works is %s",
+                   text, near_text);
+}
+
+/* ------------------------------------------------------------------------------------------------- checks -- */
+
+static int check_header(const hirate_limit *limit, hirate_error *error)
+{
+    if (limit == NULL)
+        return hr_fail(error, HIRATE_EINVAL, "limit: is NULL; accepted: a limit");
+    int rc = hr_struct_check("limit", limit, limit->struct_size, sizeof *limit, sizeof *limit, error);
+    if (rc != 0)
+        return rc;
+    if (limit->version != HIRATE_LIMIT_VERSION)
+        return hr_fail(error, HIRATE_EINVAL, "limit.version: %u is not known; accepted: %d", (unsigned)limit->version,
+                       HIRATE_LIMIT_VERSION);
+    if (limit->kind != HIRATE_KIND_TOKEN_BUCKET)
+        return hr_fail(error, HIRATE_EINVAL, "limit.kind: %u is not known; accepted: %d (token bucket)",
+                       (unsigned)limit->kind, (int)HIRATE_KIND_TOKEN_BUCKET);
+    for (size_t i = 0; i < sizeof limit->reserved / sizeof limit->reserved[0]; i++)
+        if (limit->reserved[i] != 0)
+            return hr_fail(error, HIRATE_EINVAL, "limit.reserved: element %zu is %" PRIu64 "; accepted: 0", i,
+                           limit->reserved[i]);
+    return 0;
+}
+
+static int check_fields(const hirate_limit *limit, hirate_error *error)
+{
+    if (limit->policy == NULL)
+        return hr_fail(error, HIRATE_EINVAL, "policy: is NULL; accepted: 1 to 64 of A-Z a-z 0-9 . _ -");
+    if (!hr_policy_name_ok(limit->policy))
+        return hr_fail(error, HIRATE_EINVAL, "policy: '%.*s' is not a name; accepted: 1 to 64 of A-Z a-z 0-9 . _ -",
+                       HIRATE_POLICY_SIZE, limit->policy);
+    if (limit->capacity > FULL_MAX)
+        return hr_fail(error, HIRATE_EINVAL, "capacity: %" PRIu64 " is too large; accepted: 0 to %" PRIu64,
+                       limit->capacity, FULL_MAX);
+    if (limit->rate.tokens == 0 || limit->rate.tokens > RATE_MAX)
+        return hr_fail(error, HIRATE_EINVAL,
+                       "rate: %" PRIu64 " tokens a period is out of range; accepted: 1 to %" PRIu64, limit->rate.tokens,
+                       RATE_MAX);
+    if (limit->rate.period_us == 0 || limit->rate.period_us > RATE_MAX)
+        return hr_fail(error, HIRATE_EINVAL,
+                       "rate: a period of %" PRIu64 " microseconds is out of range; accepted: 1 to %" PRIu64,
+                       limit->rate.period_us, RATE_MAX);
+    return 0;
+}
+
+int hr_policy_compile(hr_policy *policy, const hirate_limit *limit, hirate_error *error)
+{
+    int rc = check_header(limit, error);
+
+    if (rc == 0)
+        rc = check_fields(limit, error);
+    if (rc != 0)
+        return rc;
+
+    uint64_t g = gcd(limit->rate.tokens, limit->rate.period_us);
+    uint64_t n = limit->rate.tokens / g;
+    uint64_t p = limit->rate.period_us / g;
+    if (n > RETURN_MAX)
+        return fail_rate(limit->rate, limit->capacity, error);
+    if ((u128)limit->capacity * p > FULL_MAX) {
+        char text[HR_RATE_TEXT_SIZE];
+
+        hr_rate_format(text, limit->rate);
+        return hr_fail(error, HIRATE_EINVAL,
+                       "capacity: %" PRIu64 " is too large for rate %s; the largest that stays exact is %" PRIu64,
+                       limit->capacity, text, FULL_MAX / p);
+    }
+
+    memset(policy, 0, sizeof *policy);
+    policy->capacity = limit->capacity;
+    policy->n = n;
+    policy->p = p;
+    policy->full = limit->capacity * p;
+    policy->kind = limit->kind;
+    policy->name_len = (uint8_t)strlen(limit->policy);
+    memcpy(policy->name, limit->policy, policy->name_len);
+    return 0;
+}
+
+int hirate_limit_check(const hirate_limit *limit, hirate_error *error)
+{
+    hr_policy policy;
+
+    return hr_policy_compile(&policy, limit, error);
+}
+
+void hirate_limit_token_bucket(hirate_limit *limit, const char *policy, uint64_t capacity, hirate_rate rate)
+{
+    memset(limit, 0, sizeof *limit);
+    limit->struct_size = (uint32_t)sizeof *limit;
+    limit->version = HIRATE_LIMIT_VERSION;
+    limit->kind = HIRATE_KIND_TOKEN_BUCKET;
+    limit->policy = policy;
+    limit->capacity = capacity;
+    limit->rate = rate;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * request: one acquire, peek or reset from submission to its callback.
+ *
+ * States
+ *     FREE     in the free list
+ *     WAITING  in its key's queue, not part of a call
+ *     CALLED   an item of a call that was given to the link
+ *     DONE     answered, in the queue of answers until its callback has run
+ * WAITING and CALLED requests have a deadline; a DONE one has not, so nothing can answer it again.
+ *
+ * An id is the number of a slot and how often that slot has been used. A slot whose count is used up is not used again,
+ * so ids never repeat.
+ */
+#ifndef HR_REQUEST_H
+#define HR_REQUEST_H
+
+#include "deadlines.h"
+#include "hirate.h"
+#include "limit_set.h"
+
+#include <stdbool.h>
+
+#define HR_REQUESTS_MOST (1u << 22) /* pending, and the bits of a slot in an id */
+
+enum hr_request_state { HR_REQUEST_FREE, HR_REQUEST_WAITING, HR_REQUEST_CALLED, HR_REQUEST_DONE };
+
+/* A text from the server or the system that several answers share. */
+typedef struct hr_reason {
+    uint32_t references;
+    char text[];
+} hr_reason;
+
+typedef struct hr_answer {
+    int error;
+    enum hirate_verdict verdict;
+    enum hirate_source source;
+    enum hirate_charge charge;
+    int used;
+    uint64_t remaining;
+    int64_t retry_after_ms, reset_ms, delay_ms, time_us;
+    const char *text;  /* static */
+    hr_reason *reason; /* says it better, unless NULL */
+} hr_answer;
+
+struct hr_key;
+struct hr_call_item;
+
+typedef struct hr_request {
+    hr_deadline deadline;           /* first: a deadline is its request */
+    struct hr_request *prev, *next; /* WAITING: of its key; DONE and FREE: next only */
+    union {
+        struct hr_key *key;         /* WAITING */
+        struct hr_call_item *item;  /* CALLED */
+    } at;
+    hr_limit *limit;
+    hirate_cb *cb;
+    void *user;
+    uint64_t id;
+    uint64_t cost;
+    uint8_t op;    /* enum hirate_op */
+    uint8_t state; /* enum hr_request_state */
+    hr_answer answer;
+} hr_request;
+
+typedef struct hr_requests {
+    hr_request **chunks;
+    uint32_t slots, most; /* made so far, allowed */
+    uint32_t pending;     /* not FREE */
+    hr_request *free;
+    hr_deadlines deadlines;
+    hr_request *first_done, *last_done;
+    uint32_t done; /* length of that queue */
+} hr_requests;
+
+int hr_requests_init(hr_requests *requests, uint32_t most); /* 0 or HIRATE_ENOMEM */
+void hr_requests_free(hr_requests *requests);
+
+/* A new request with its id, not yet in any state. NULL: no memory. The caller has checked pending < most. */
+hr_request *hr_requests_get(hr_requests *requests);
+/* Back among the free ones; it has no deadline and is in no queue. */
+void hr_requests_put(hr_requests *requests, hr_request *request);
+/* The request with this id, unless it is free. */
+hr_request *hr_requests_find(const hr_requests *requests, uint64_t id);
+/* DONE with this answer (whose reason gets one more reference). Its owner has let go of it: it is in no key's queue and no
+ * call's item. */
+void hr_requests_answer(hr_requests *requests, hr_request *request, const hr_answer *answer);
+/* The oldest answered one, taken from the queue; NULL: none. */
+hr_request *hr_requests_next_done(hr_requests *requests);
+
+/* At most 200 bytes of `text`, control bytes as '?'. One reference; NULL without memory. */
+hr_reason *hr_reason_new(const char *text, size_t len);
+void hr_reason_drop(hr_reason *reason); /* NULL is fine */
+
+#endif

@@ -1,0 +1,211 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The tool against a real redis-server, on every loop it was built with.
+set -u
+top=${top_srcdir:-$(dirname "$0")/..}
+. "$top/tests/support/shell.sh"
+tool=${HIRATE_TOOL:-./hirate}
+limit='login token-bucket capacity=20 rate=1/3s'
+plenty='plenty token-bucket capacity=1000000 rate=1/s'
+tab=$(printf '\t')
+command -v redis-cli >/dev/null || skip 'no redis-cli here'
+start_server
+
+# A stopped server would not notice the kill.
+wake_and_clean_up()
+{
+    [ -z "$server_pid" ] || kill -s CONT "$server_pid" 2>/dev/null
+    clean_up
+}
+trap wake_and_clean_up EXIT
+
+redis()
+{
+    redis-cli -s "$scratch/redis.sock" "$@"
+}
+
+input=/dev/null
+run()
+{
+    "$tool" "$@" <"$input" >"$scratch/out" 2>"$scratch/err"
+    status=$?
+}
+
+status_is()
+{
+    if [ "$status" -eq "$2" ]; then ok; else not_ok "$1: status $status, not $2" "$scratch/err"; fi
+}
+
+# row_is WHAT TEXT: its stdout is one tsv row, these columns after the time
+row_is()
+{
+    if [ "$(cut -f2- "$scratch/out")" = "$2" ]; then ok; else not_ok "$1: row is not: $2" "$scratch/out"; fi
+}
+
+same()
+{
+    if cmp -s "$2" "$3"; then ok; else diff "$2" "$3" >"$scratch/diff"; not_ok "$1" "$scratch/diff"; fi
+}
+
+loops=$("$tool" acquire --help | sed -n 's/^  --loop .*event loop: \(.*\) (default.*/\1/p' | tr -d ,)
+expect 'at least one loop' [ -n "$loops" ]
+
+# -------------------------------------------------------------------------------------------------- one name --
+
+for i in $(seq 20); do
+    run acquire --limit "$limit" 203.0.113.9
+    status_is "login $i" 0
+done
+run acquire --limit "$limit" --format tsv 203.0.113.9
+status_is 'login 21' 1
+expect 'login 21 waits for up to 3 s' awk -F "$tab" \
+    '{ exit !($4 == "denied" && $5 == 0 && $6 > 1000 && $6 <= 3000 && $7 > 57000 && $7 <= 60000) }' "$scratch/out"
+run peek --limit "$limit" 203.0.113.9
+status_is 'peek, denied' 1
+run peek --limit "$limit" --cost 0 203.0.113.9
+status_is 'peek, cost 0' 0
+run reset --limit "$limit" 203.0.113.9
+status_is reset 0
+expect 'reset, used' [ "$(cat "$scratch/out")" = used ]
+run reset --limit "$limit" 203.0.113.9
+status_is 'reset again' 0
+expect 'reset, unused' [ "$(cat "$scratch/out")" = unused ]
+
+for loop in $loops; do
+    run acquire --loop "$loop" --limit "$limit" --format tsv --cost 20 "one $loop"
+    status_is "acquire on $loop" 0
+    row_is "acquire on $loop" "20${tab}one $loop${tab}allowed${tab}0${tab}0${tab}60000${tab}0${tab}redis${tab}yes"
+    run acquire --loop "$loop" --limit "$limit" --format json --cost 21 "one $loop"
+    status_is "json on $loop" 1
+    expect "json on $loop" grep -qE \
+        '^\{"time_us":[0-9]{16},"cost":21,"name":"one [a-z]+","verdict":"denied","remaining":0,"retry_after_ms":"never","reset_ms":[0-9]+,"delay_ms":0,"source":"redis","charge":"no"\}$' \
+        "$scratch/out"
+done
+run acquire --limit "$limit" --prefix other --format tsv 'a	b'
+row_is 'a tab in a name' "1${tab}a\\tb${tab}allowed${tab}19${tab}0${tab}3000${tab}0${tab}redis${tab}yes"
+expect 'the key' [ "$(redis --raw --no-raw keys 'other:*')" = '1) "other:login:a\tb"' ]
+run acquire --limit "$limit" --redis "unix://$scratch/redis.sock?db=3" bob
+status_is 'another database' 0
+expect 'another database' [ "$(redis -n 3 dbsize)" = 1 ]
+
+redis set hirate:login:foreign value >/dev/null
+run acquire --limit "$limit" --format tsv foreign
+status_is 'a foreign value' 3
+expect 'a foreign value' grep -q "${tab}foreign${tab}error${tab}-${tab}-${tab}-${tab}-${tab}none${tab}no\$" "$scratch/out"
+expect 'a foreign value, said why' [ "$(wc -l <"$scratch/err")" -eq 1 ]
+
+# ------------------------------------------------------------------------------------------------------ stdin --
+
+awk 'BEGIN { for (i = 0; i < 5000; i++) printf "%d\tn%d\n", i % 3, i % 37 }' >"$scratch/lines"
+for loop in $loops; do
+    spec="stdin-$loop token-bucket capacity=50000 rate=1/d"
+    "$tool" acquire --loop "$loop" --limit "$spec" --format tsv - <"$scratch/lines" >"$scratch/out" 2>"$scratch/err"
+    status=$?
+    status_is "5000 lines from a file on $loop" 0
+    cut -f2,3 "$scratch/out" >"$scratch/shown"
+    same "their order on $loop" "$scratch/lines" "$scratch/shown"
+    # Each name's tokens go down by exactly what its lines before took.
+    expect "their verdicts on $loop" awk -F "$tab" \
+        '{ t[$3] += $2; if ($4 != "allowed" || $5 != 50000 - t[$3] || NF != 10) exit 1 }' "$scratch/out"
+    "$tool" acquire --loop "$loop" --limit "$spec" --format tsv - <"$scratch/lines" 2>&1 | cut -f2,3 >"$scratch/shown"
+    same "to a pipe on $loop" "$scratch/lines" "$scratch/shown"
+    cat "$scratch/lines" | "$tool" acquire --loop "$loop" --limit "$spec" --format tsv - >"$scratch/out" 2>"$scratch/err"
+    status=$?
+    status_is "from a pipe on $loop" 0
+    cut -f2,3 "$scratch/out" >"$scratch/shown"
+    same "from a pipe on $loop" "$scratch/lines" "$scratch/shown"
+
+    input=/dev/null
+    run acquire --loop "$loop" --limit "$spec" -
+    status_is "/dev/null on $loop" 0
+    expect "/dev/null on $loop" [ ! -s "$scratch/out" ]
+
+    printf '1\tm\nx\tm\n\n1\tm' >"$scratch/bad"
+    input=$scratch/bad
+    run acquire --loop "$loop" --limit "$spec" --format tsv -
+    input=/dev/null
+    status_is "malformed lines on $loop" 2
+    sed 's/^\(line [0-9]*:\).*/\1/' "$scratch/err" >"$scratch/shown"
+    printf 'line 2:\nline 3:\n' >"$scratch/want"
+    same "malformed lines on $loop" "$scratch/want" "$scratch/shown"
+    expect "the others' verdicts on $loop" [ "$(cut -f5 "$scratch/out" | tr "\n" " ")" = "49999 49998 " ]
+
+    # Each row is out before the next line comes.
+    rm -f "$scratch/requests" "$scratch/rows"
+    mkfifo "$scratch/requests" "$scratch/rows"
+    "$tool" acquire --loop "$loop" --limit "$spec" --format tsv - <"$scratch/requests" >"$scratch/rows" &
+    exec 3>"$scratch/requests" 4<"$scratch/rows"
+    for left in 49999 49998; do
+        printf '1\tasks\n' >&3
+        read -r row <&4
+        case $row in *"allowed$tab$left$tab"*) ok ;; *) not_ok "row by row on $loop: $row" ;; esac
+    done
+    exec 3>&- 4<&-
+    wait $!
+done
+awk 'BEGIN { for (i = 0; i < 50000; i++) print "1\tn" i }' >"$scratch/many"
+"$tool" acquire --limit "$plenty" - <"$scratch/many" 2>"$scratch/err" | head -n 1 >/dev/null
+expect 'a closed pipe' grep -q 'standard output' "$scratch/err"
+
+# ------------------------------------------------------------------------------------------------------ bench --
+
+KEYS='acquires_per_s allowed denied errors submitted answered reconnects calls acquires_per_call p50_us p99_us p999_us seconds'
+for how in $loops '--rate 2000' '--zipf 1' '--in-flight 1'; do
+    case $how in
+    --*) ;;
+    *) how="--loop $how" ;;
+    esac
+    # shellcheck disable=SC2086
+    run bench --limit "$limit" --names 1000 --seconds 0.5 --format json $how
+    status_is "bench $how" 0
+    expect "bench $how, no other output" [ ! -s "$scratch/err" ]
+    sed 's/":[0-9.]*[,}]/\n/g' "$scratch/out" | tr -d '{"' | grep . | tr '\n' ' ' >"$scratch/shown"
+    expect "bench $how, keys" [ "$(cat "$scratch/shown")" = "$KEYS " ]
+    expect "bench $how, sums" awk -F'[:,}]' \
+        '{ exit !($2 > 100 && $4 + $6 == $12 && $8 == 0 && $10 == $12 && $14 == 0 && $16 > 0 && $18 >= 1 &&
+                  $20 > 0 && $20 <= $22 && $22 <= $24 && $26 >= 0.5 && $26 < 3) }' "$scratch/out"
+done
+expect 'alone, each acquire is a call' awk -F'[:,}]' '{ exit !($18 == 1 && $10 == $16) }' "$scratch/out"
+
+# ------------------------------------------------------------------------------------------------- no verdicts --
+
+run acquire --limit "$limit" --redis "unix://$scratch/none.sock" --deadline 200ms --format tsv bob
+status_is 'no server' 3
+row_is 'no server' "1${tab}bob${tab}error${tab}-${tab}-${tab}-${tab}-${tab}none${tab}no"
+expect 'no server: the time is unknown' grep -q "^-$tab" "$scratch/out"
+run acquire --limit "$limit" --redis "unix://$scratch/none.sock" --deadline 200ms --format json bob
+expect 'no server, json' grep -qF \
+    '{"time_us":null,"cost":1,"name":"bob","verdict":"error","remaining":null,"retry_after_ms":null,"reset_ms":null,"delay_ms":null,"source":"none","charge":"no"}' \
+    "$scratch/out"
+run reset --limit "$limit" --redis "unix://$scratch/none.sock" --deadline 200ms bob
+status_is 'reset, no server' 3
+run bench --limit "$limit" --redis "unix://$scratch/none.sock" --deadline 200ms --seconds 0.5 --format json
+status_is 'bench, no server' 0
+expect 'bench, no server' awk -F'[:,}]' '{ exit !($2 == 0 && $8 > 0 && $10 == $12 && $14 == 0) }' "$scratch/out"
+
+kill -s STOP "$server_pid"
+for loop in $loops; do
+    began=$(date +%s)
+    run acquire --loop "$loop" --limit "$limit" --deadline 300ms --format tsv bob
+    status_is "a stopped server on $loop" 3
+    expect "a stopped server on $loop, in time" [ $(($(date +%s) - began)) -le 2 ]
+    expect "a stopped server on $loop, row" grep -qE \
+        "^-${tab}1${tab}bob${tab}error${tab}-${tab}-${tab}-${tab}-${tab}none${tab}(no|maybe)\$" "$scratch/out"
+    expect "a stopped server on $loop, reason" [ "$(wc -l <"$scratch/err")" -eq 1 ]
+    printf '1\ta\n2\tb\n3\tc\n' >"$scratch/three"
+    input=$scratch/three
+    run acquire --loop "$loop" --limit "$limit" --deadline 300ms --format tsv -
+    input=/dev/null
+    status_is "stdin, a stopped server on $loop" 3
+    expect "stdin, a stopped server on $loop" [ "$(cut -f2-4 "$scratch/out" | tr '\t\n' '  ')" = '1 a error 2 b error 3 c error ' ]
+done
+kill -s CONT "$server_pid"
+
+redis config set requirepass s3cret >/dev/null
+run acquire --limit "$limit" --redis "unix://:wr0ng@$scratch/redis.sock" bob
+status_is 'a wrong password' 3
+if grep -q wr0ng "$scratch/err" "$scratch/out"; then not_ok 'the password is shown' "$scratch/err"; else ok; fi
+expect 'a wrong password, reason' [ "$(wc -l <"$scratch/err")" -eq 1 ]
+run acquire --limit "$limit" --redis "unix://:s3cret@$scratch/redis.sock" bob
+status_is 'the right password' 0
+finish

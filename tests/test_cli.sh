@@ -1,0 +1,377 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The tool without a server: usage errors, exit statuses, rows, simulate, --local.
+set -u
+top=${top_srcdir:-$(dirname "$0")/..}
+. "$top/tests/support/shell.sh"
+tool=${HIRATE_TOOL:-./hirate}
+limit='login token-bucket capacity=20 rate=1/3s'
+tab=$(printf '\t')
+unset HIRATE_REDIS
+
+# run ARGUMENT…: sets $status and leaves stdout and stderr in $scratch/out and $scratch/err. stdin: $input, or nothing
+input=/dev/null
+run()
+{
+    "$tool" "$@" <"$input" >"$scratch/out" 2>"$scratch/err"
+    status=$?
+}
+
+# status_is WHAT STATUS: of the last run
+status_is()
+{
+    if [ "$status" -eq "$2" ]; then ok; else not_ok "$1: status $status, not $2" "$scratch/err"; fi
+}
+
+# out_is WHAT TEXT: its whole stdout
+out_is()
+{
+    printf '%s\n' "$2" >"$scratch/want"
+    if cmp -s "$scratch/want" "$scratch/out"; then ok; else not_ok "$1: stdout is not: $2" "$scratch/out"; fi
+}
+
+# columns_are WHAT TEXT: its stdout without the first column, the time
+columns_are()
+{
+    printf '%s\n' "$2" >"$scratch/want"
+    cut -f2- "$scratch/out" >"$scratch/cut"
+    if cmp -s "$scratch/want" "$scratch/cut"; then ok; else not_ok "$1: columns are not: $2" "$scratch/out"; fi
+}
+
+err_has()
+{
+    if grep -qF -e "$2" "$scratch/err"; then ok; else not_ok "$1: stderr does not say: $2" "$scratch/err"; fi
+}
+
+# wrong TEXT ARGUMENT…: wrong usage, told in one line on stderr that holds TEXT
+wrong()
+{
+    text=$1
+    shift
+    run "$@"
+    lines=$(wc -l <"$scratch/err")
+    if [ "$status" -eq 2 ] && [ "$lines" -eq 1 ] && [ ! -s "$scratch/out" ] && grep -qF -e "$text" "$scratch/err"; then
+        ok
+    else
+        not_ok "$* (status $status, $lines lines, want: $text)" "$scratch/err"
+    fi
+}
+
+# ---------------------------------------------------------------------------------------------- wrong usage --
+
+wrong 'acquire, peek, reset, simulate, bench'
+wrong 'acquire, peek, reset, simulate, bench' admit
+wrong '--limit is missing' acquire --local bob
+wrong 'capacity' acquire --local --limit 'login token-bucket rate=1/3s' bob
+wrong 'rate' acquire --local --limit 'login token-bucket capacity=20 rate=0/3s' bob
+wrong '--limit' acquire --local --limit '' bob
+wrong 'only one limit' acquire --local --limit "$limit" --limit "$limit" bob
+wrong '--cost: given twice' acquire --local --limit "$limit" --cost 1 --cost=1 bob
+wrong '--local: given twice' acquire --local --limit "$limit" --local bob
+wrong '--local: takes no value' acquire --local=yes --limit "$limit" bob
+wrong '--cost: its value is missing' acquire --local --limit "$limit" bob --cost
+for cost in -1 +1 1.5 '' ' 1' 0x10 9007199254740992 18446744073709551617 99999999999999999999999; do
+    wrong '0 to 9007199254740991' acquire --local --limit "$limit" --cost "$cost" bob
+done
+wrong '--bogus: no such option' acquire --local --limit "$limit" --bogus bob
+wrong '-x: no such option' acquire --local --limit "$limit" -x bob
+wrong '--in-flight: no such option' acquire --local --limit "$limit" --in-flight 3 bob
+wrong 'NAME is missing' acquire --local --limit "$limit"
+wrong 'NAME is missing' peek --local --limit "$limit"
+wrong 'one NAME only' acquire --local --limit "$limit" alice bob
+wrong 'one NAME only' acquire --local --limit "$limit" --name alice bob
+wrong 'one NAME only' acquire --local --limit "$limit" --name alice -
+wrong 'does not read stdin' peek --local --limit "$limit" -
+wrong 'does not read stdin' reset --local --limit "$limit" -
+wrong '--name' acquire --local --limit "$limit" ''
+long=$(awk 'BEGIN { for (i = 0; i < 1025; i++) printf "n" }')
+wrong 'at most 1024' acquire --local --limit "$limit" "$long"
+wrong 'text, tsv or json' acquire --local --limit "$limit" --format xml bob
+wrong 'tsv or json' simulate --limit "$limit" --format text
+wrong 'text or json' bench --local --limit "$limit" --format tsv
+for deadline in '' 0s 5 -1s 1.5s 2d '1 s' 1S; do
+    wrong '--deadline' acquire --local --limit "$limit" --deadline "$deadline" bob
+done
+wrong 'epoll' acquire --local --limit "$limit" --loop libuv bob
+wrong '--prefix' acquire --local --limit "$limit" --prefix 'a b' bob
+wrong '--prefix' acquire --local --limit "$limit" --prefix '' bob
+wrong '--redis' acquire --limit "$limit" --redis http://127.0.0.1 bob
+wrong '--redis, --local' acquire --limit "$limit" --redis redis://127.0.0.1 --local bob
+wrong 'options only' bench --local --limit "$limit" bob
+for names in 0 -1 2147483649 many; do wrong '1 to 2147483648' bench --local --limit "$limit" --names "$names"; done
+for zipf in -1 11 nan inf 0x1 1e1 1.2.3 ''; do wrong '--zipf' bench --local --limit "$limit" --zipf "$zipf"; done
+for seconds in 0 -1 86401 nan ''; do wrong '--seconds' bench --local --limit "$limit" --seconds "$seconds"; done
+wrong '1 to 4194304' bench --local --limit "$limit" --in-flight 0
+wrong '--rate' bench --local --limit "$limit" --rate 0
+wrong 'one FILE only' simulate --limit "$limit" a b
+wrong 'No such file' simulate --limit "$limit" "$scratch/none"
+
+HIRATE_REDIS=localhost
+export HIRATE_REDIS
+wrong 'HIRATE_REDIS' acquire --limit "$limit" bob
+run acquire --local --limit "$limit" bob
+status_is 'a wrong HIRATE_REDIS that is not used' 0
+unset HIRATE_REDIS
+
+# A password is never repeated, wherever it stands.
+for where in --redis=http://u:s3cret@h --redi=redis://:s3cret@h --redis=redis://:s3cret@h:99999 \
+    --redis=redis://:s3cret%zz@h; do
+    run acquire --limit "$limit" "$where" bob
+    status_is "$where" 2
+    if grep -q s3cret "$scratch/err"; then not_ok "$where shows the password" "$scratch/err"; else ok; fi
+done
+run redis://:s3cret@h
+if grep -q s3cret "$scratch/err"; then not_ok "a stray URI shows the password" "$scratch/err"; else ok; fi
+
+# ------------------------------------------------------------------------------------------------------- help --
+
+for command in acquire peek reset simulate bench; do
+    run "$command" --help
+    status_is "$command --help" 0
+    for word in "usage: hirate $command" --limit --format 'exit status' 'example' token-bucket; do
+        if [ "$command$word" = 'reset--format' ] || grep -qF -e "$word" "$scratch/out"; then
+            ok
+        else
+            not_ok "$command --help does not say $word"
+        fi
+    done
+    # Every option named where a wrong one is refused is explained.
+    run "$command" --bogus
+    for option in $(grep -o -e '--[a-z-]*' "$scratch/err" | sort -u); do
+        case $option in --bogus | --) continue ;; esac
+        "$tool" "$command" --help >"$scratch/help"
+        if grep -q -e "^  $option" "$scratch/help"; then ok; else not_ok "$command --help: no $option"; fi
+    done
+    if awk 'length($0) > 120 { bad = 1 } END { exit bad }' "$scratch/help"; then ok; else not_ok "$command --help is wide"; fi
+done
+run --help
+status_is --help 0
+for word in acquire peek reset simulate bench HIRATE_REDIS 'exit status'; do
+    if grep -qF -e "$word" "$scratch/out"; then ok; else not_ok "--help does not say $word"; fi
+done
+run --version
+status_is --version 0
+expect 'version' grep -qx 'hirate [0-9][0-9.]*' "$scratch/out"
+
+# ----------------------------------------------------------------------------------------- one name, --local --
+
+run acquire --local --limit "$limit" 203.0.113.9
+status_is 'acquire' 0
+out_is 'acquire' 'allowed login 203.0.113.9: 19 left, full again in 3 s'
+run acquire --local --limit="$limit" --cost=20 --format=tsv a
+status_is 'acquire of all' 0
+columns_are 'acquire of all' "20${tab}a${tab}allowed${tab}0${tab}0${tab}60000${tab}0${tab}local${tab}yes"
+now=$(date +%s)
+expect 'the clock is that of this machine' awk -v now="$now" '{ exit !($1 / 1e6 > now - 5 && $1 / 1e6 < now + 5) }' \
+    "$scratch/out"
+run acquire --local --limit "$limit" --cost 21 --format tsv a
+status_is 'more than the capacity' 1
+columns_are 'more than the capacity' "21${tab}a${tab}denied${tab}20${tab}never${tab}0${tab}0${tab}local${tab}no"
+run acquire --local --limit "$limit" --cost 21 a
+out_is 'never, in words' 'denied login a: 20 left, never: the cost is above the capacity, full'
+run acquire --local --limit "$limit" --cost 21 --format json 'a"b\c'
+sed 's/"time_us":[0-9]*/"time_us":T/' "$scratch/out" >"$scratch/shown"
+mv "$scratch/shown" "$scratch/out"
+out_is 'json' '{"time_us":T,"cost":21,"name":"a\"b\\c","verdict":"denied","remaining":20,"retry_after_ms":"never","reset_ms":0,"delay_ms":0,"source":"local","charge":"no"}'
+run acquire --local --limit "$limit" --cost 0 --format tsv a
+columns_are 'cost 0' "0${tab}a${tab}allowed${tab}20${tab}0${tab}0${tab}0${tab}local${tab}no"
+run peek --local --limit "$limit" --cost 5 --format tsv a
+status_is 'peek' 0
+expect 'peek takes nothing' grep -q "${tab}local${tab}no\$" "$scratch/out"
+run peek --local --limit "$limit" --cost 21 a
+status_is 'peek, denied' 1
+run reset --local --limit "$limit" a
+status_is 'reset' 0
+out_is 'reset' unused
+run reset --local --limit "$limit" --format json a
+out_is 'reset, json' '{"name":"a","result":"unused"}'
+for name in - '' --help '--' -x; do
+    run acquire --local --limit "$limit" --format tsv --name "$name"
+    status_is "--name '$name'" 0
+    if [ "$(cut -f3 "$scratch/out")" = "$name" ]; then ok; else not_ok "--name '$name'" "$scratch/out"; fi
+done
+run acquire --local --limit "$limit" --format tsv -- --limit
+status_is 'a name after --' 0
+expect 'a name after --' grep -q "${tab}--limit${tab}" "$scratch/out"
+run acquire --local --limit "$limit" --format tsv "${long#n}"
+status_is 'a name of 1024 bytes' 0
+for deadline in 500us ms 2s 1m h 1d; do
+    run acquire --local --limit "$limit" --deadline "$deadline" bob
+    status_is "--deadline $deadline" 0
+done
+for loop in $("$tool" acquire --help | sed -n 's/^  --loop .*event loop: \(.*\) (default.*/\1/p' | tr -d ,); do
+    run acquire --local --limit "$limit" --loop "$loop" bob
+    status_is "--loop $loop" 0
+done
+
+# ----------------------------------------------------------------------------------------------------- escapes --
+
+# shown FORMAT RAW WANT: the name whose bytes printf RAW writes, as a row shows it
+shown()
+{
+    run acquire --local --limit "$limit" --format "$1" "$(printf "$2")"
+    printf '%s' "$3" >"$scratch/want"
+    if [ "$1" = tsv ]; then
+        cut -f3 "$scratch/out"
+    else
+        sed 's/.*"name":"\(.*\)","verdict".*/\1/' "$scratch/out"
+    fi | tr -d '\n' >"$scratch/shown"
+    if cmp -s "$scratch/want" "$scratch/shown"; then ok; else not_ok "$2 in $1, want $3" "$scratch/shown"; fi
+}
+shown tsv 'a\tb\\c\rd\ne' 'a\tb\\c\rd\ne'
+shown tsv '\001\033\177' '\x01\x1b\x7f'
+shown tsv '\303\251\342\202\254\360\237\230\200' "$(printf '\303\251\342\202\254\360\237\230\200')"
+shown tsv 'a\377b' 'a\xffb'             # never in UTF-8
+shown tsv '\300\200' '\xc0\x80'         # overlong
+shown tsv '\355\240\200' '\xed\xa0\x80' # a surrogate
+shown tsv '\364\220\200\200' '\xf4\x90\x80\x80'
+shown tsv '\342\202' '\xe2\x82'         # cut short
+shown tsv '\302\233' '\xc2\x9b'         # a control character terminals obey
+shown json 'a"b\\c\td' 'a\"b\\c\u0009d'
+shown json '\303\251\377' "$(printf '\303\251')"'\u00ff'
+
+# Every byte from 1 to 255 as stdin escapes them comes back as the same row.
+awk 'BEGIN { for (i = 0; i < 256; i++) printf "1\t\\x%02X%c\n", i, i % 26 + 97 }' >"$scratch/bytes"
+input=$scratch/bytes
+run acquire --local --limit "$limit" --format tsv -
+status_is 'every byte' 0
+cut -f3 "$scratch/out" | sed "s/^/1$tab/" >"$scratch/again"
+mv "$scratch/out" "$scratch/first"
+input=$scratch/again
+run acquire --local --limit "$limit" --format tsv -
+cut -f3 "$scratch/first" >"$scratch/want"
+cut -f3 "$scratch/out" >"$scratch/shown"
+if [ "$(wc -l <"$scratch/want")" -eq 256 ] && cmp -s "$scratch/want" "$scratch/shown"; then
+    ok
+else
+    not_ok 'escapes do not read back' "$scratch/shown"
+fi
+input=/dev/null
+
+# --------------------------------------------------------------------------------------------- stdin, --local --
+
+run acquire --local --limit "$limit" --format tsv -
+status_is 'nothing on stdin' 0
+expect 'nothing on stdin' [ ! -s "$scratch/out" ]
+{
+    printf '1\ta\n'          # 1
+    printf '20\ta\n'         # 2: denied
+    printf 'x\ta\n'          # 3
+    printf '\n'              # 4
+    printf '1\n'             # 5
+    printf '1\ta\tb\n'       # 6
+    printf '1\ta\\q\n'       # 7
+    printf '1\t%sn\n' "$long" # 8: too long a name
+    printf '9007199254740992\ta\n' # 9
+    awk 'BEGIN { for (i = 0; i < 100000; i++) printf "z"; print "" }' # 10
+    printf -- '-1\ta\n'      # 11
+    printf '1\t\n'           # 12: the empty name
+    printf '1\tb\r\n'        # 13
+    printf '1\t%s\n' "${long#n}" # 14
+    printf '19\ta'           # 15: no newline
+} >"$scratch/lines"
+input=$scratch/lines
+run acquire --local --limit "$limit" --format tsv -
+status_is 'malformed lines' 2
+sed 's/^\(line [0-9]*:\).*/\1/' "$scratch/err" >"$scratch/shown"
+for line in 3 4 5 6 7 8 9 10 11; do echo "line $line:"; done >"$scratch/want"
+if cmp -s "$scratch/want" "$scratch/shown"; then ok; else not_ok 'which lines are malformed' "$scratch/err"; fi
+cut -f2-5 "$scratch/out" >"$scratch/shown"
+{
+    printf '1\ta\tallowed\t19\n20\ta\tdenied\t19\n1\t\tallowed\t19\n1\tb\\r\tallowed\t19\n'
+    printf '1\t%s\tallowed\t19\n19\ta\tallowed\t0\n' "${long#n}"
+} >"$scratch/want"
+if cmp -s "$scratch/want" "$scratch/shown"; then ok; else not_ok 'rows around malformed lines' "$scratch/shown"; fi
+cat "$scratch/lines" | "$tool" acquire --local --limit "$limit" --format tsv - 2>/dev/null | cut -f2-5 >"$scratch/piped"
+if cmp -s "$scratch/want" "$scratch/piped"; then ok; else not_ok 'the same from a pipe' "$scratch/piped"; fi
+
+# A row is out before the next line comes: the reader of a row sends the next line.
+mkfifo "$scratch/requests" "$scratch/rows"
+"$tool" acquire --local --limit "$limit" --format tsv - <"$scratch/requests" >"$scratch/rows" &
+exec 3>"$scratch/requests" 4<"$scratch/rows"
+for left in 19 18 17; do
+    printf '1\ta\n' >&3
+    read -r row <&4
+    case $row in *"allowed$tab$left$tab"*) ok ;; *) not_ok "row by row: $row" ;; esac
+done
+exec 3>&- 4<&-
+wait $!
+
+awk 'BEGIN { for (i = 0; i < 100000; i++) print "1\tn" i }' >"$scratch/many"
+"$tool" acquire --local --limit "$limit" - <"$scratch/many" 2>"$scratch/err" | head -n 1 >/dev/null
+err_has 'a closed pipe' 'standard output'
+if [ -e /dev/full ]; then
+    input=$scratch/many
+    "$tool" acquire --local --limit "$limit" - <"$input" >/dev/full 2>"$scratch/err"
+    status=$?
+    status_is 'a full disk' 3
+    "$tool" acquire --local --limit "$limit" bob >/dev/full 2>"$scratch/err"
+    status=$?
+    status_is 'a full disk, one name' 3
+fi
+input=/
+run acquire --local --limit "$limit" -
+status_is 'a directory for stdin' 3
+input=/dev/null
+
+# ---------------------------------------------------------------------------------------------------- simulate --
+
+for vectors in "$top"/tests/vectors/*.tsv; do
+    spec=$(sed -n '1s/^# limit: //p' "$vectors")
+    grep -v '^#' "$vectors" >"$scratch/want"
+    run simulate --limit "$spec" "$vectors"
+    status_is "$vectors" 0
+    if [ -s "$scratch/want" ] && cmp -s "$scratch/want" "$scratch/out"; then ok; else not_ok "$vectors" "$scratch/out"; fi
+    cut -f1-3 "$scratch/want" | "$tool" simulate --format=tsv --limit "$spec" >"$scratch/out"
+    if cmp -s "$scratch/want" "$scratch/out"; then ok; else not_ok "$vectors, three columns from a pipe"; fi
+done
+printf '0\t20\tx\n#\nx\t1\tx\n1\n\n3000000\t1\tx\n3000000\t1\tx' >"$scratch/simulated"
+run simulate --limit "$limit" "$scratch/simulated"
+status_is 'simulate, malformed lines' 2
+out_is 'simulate, malformed lines' "0${tab}20${tab}x${tab}allowed${tab}0${tab}0${tab}60000${tab}0
+3000000${tab}1${tab}x${tab}allowed${tab}0${tab}0${tab}60000${tab}0
+3000000${tab}1${tab}x${tab}denied${tab}0${tab}3000${tab}60000${tab}0"
+sed 's/^\(line [0-9]*:\).*/\1/' "$scratch/err" >"$scratch/shown"
+printf 'line 3:\nline 4:\nline 5:\n' >"$scratch/want"
+if cmp -s "$scratch/want" "$scratch/shown"; then ok; else not_ok 'simulate, which lines' "$scratch/err"; fi
+printf '5\t21\tx\n' >"$scratch/simulated"
+input=$scratch/simulated
+run simulate --limit "$limit" --format json -
+out_is 'simulate, json' '{"time_us":5,"cost":21,"name":"x","verdict":"denied","remaining":20,"retry_after_ms":"never","reset_ms":0,"delay_ms":0}'
+input=/dev/null
+
+# ------------------------------------------------------------------------------------------------------- bench --
+
+KEYS='acquires_per_s allowed denied errors submitted answered reconnects calls acquires_per_call p50_us p99_us p999_us seconds'
+for how in '' '--zipf 1' '--rate 5000'; do
+    # shellcheck disable=SC2086
+    run bench --local --limit "$limit" --names 1000 --seconds 0.3 --format json $how
+    status_is "bench $how" 0
+    if [ ! -s "$scratch/err" ]; then ok; else not_ok "bench $how: progress without a terminal" "$scratch/err"; fi
+    sed 's/":[0-9.]*[,}]/\n/g; s/[{"]//g' "$scratch/out" | tr -d '{"' | grep . | tr '\n' ' ' >"$scratch/keys"
+    if [ "$(cat "$scratch/keys")" = "$KEYS " ]; then ok; else not_ok "bench $how: keys" "$scratch/out"; fi
+    expect "bench $how: sums" awk -F'[:,}]' \
+        '{ exit !($4 + $6 + $8 == $12 && $10 == $12 && $4 >= 1000 && $26 >= 0.3 && $26 < 3 && $20 <= $22 && $22 <= $24) }' \
+        "$scratch/out"
+done
+expect 'the rate is kept' awk -F'[:,}]' '{ exit !($2 > 3000 && $2 < 5100) }' "$scratch/out"
+run bench --local --limit "$limit" --seconds 0.1
+status_is 'bench, text' 0
+expect 'bench, text' grep -q '^acquires per second ' "$scratch/out"
+
+# SIGINT ends it early, with the summary.
+"$tool" bench --local --limit "$limit" --seconds 60 --format json >"$scratch/out" 2>"$scratch/err" &
+pid=$!
+sleep 0.5
+kill -s INT "$pid" 2>/dev/null
+sleep 0.5
+if kill -0 "$pid" 2>/dev/null && ! grep -q seconds "$scratch/out"; then
+    kill "$pid"
+    not_ok 'SIGINT does not end bench'
+else
+    wait "$pid"
+    status=$?
+    status_is 'bench after SIGINT' 0
+    expect 'a summary after SIGINT' grep -q '"seconds":' "$scratch/out"
+fi
+finish

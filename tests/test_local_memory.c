@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every allocation of the local engine and its hash table, failed in turn. The two sources are compiled in here with
+ * their allocations counted, so this test must not be linked with their objects.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int allocations_left = INT_MAX; /* 0: the next one fails, and all after it */
+
+static bool may_allocate(void)
+{
+    return allocations_left > 0 && allocations_left-- > 0;
+}
+
+static void *counted_malloc(size_t size)
+{
+    return may_allocate() ? malloc(size) : NULL;
+}
+
+static void *counted_calloc(size_t count, size_t size)
+{
+    return may_allocate() ? calloc(count, size) : NULL;
+}
+
+static void *counted_realloc(void *old, size_t size)
+{
+    return may_allocate() ? realloc(old, size) : NULL;
+}
+
+#define malloc counted_malloc
+#define calloc counted_calloc
+#define realloc counted_realloc
+#include "../src/hash.c"
+#include "../src/local.c"
+#undef malloc
+#undef calloc
+#undef realloc
+
+static const hirate_limit one = HIRATE_TOKEN_BUCKET("one", 1, HIRATE_PER_SECOND(1));
+
+static int acquire(hirate_local *local, int number, hirate_result *result, hirate_error *error)
+{
+    char name[16];
+    hirate_request request;
+
+    memset(&request, 0, sizeof request);
+    request.struct_size = (uint32_t)sizeof request;
+    request.version = HIRATE_REQUEST_VERSION;
+    request.op = HIRATE_OP_ACQUIRE;
+    request.limit = &one;
+    request.name = name;
+    request.name_len = (size_t)snprintf(name, sizeof name, "n%d", number);
+    request.cost = 1;
+    memset(result, 0, sizeof *result);
+    result->struct_size = (uint32_t)sizeof *result;
+    return hirate_local_decide(local, &request, 1000000, result, error);
+}
+
+static void test_local_new_without_memory_fails_and_sets_nothing(void **state)
+{
+    hirate_local *local = NULL;
+    int needed = 0;
+
+    (void)state;
+    for (int rc = HIRATE_ENOMEM; rc != 0; needed++) {
+        allocations_left = needed;
+        rc = hirate_local_new(&local, 10);
+        assert_int_equal(rc == 0, local != NULL);
+        assert_true(rc == 0 || rc == HIRATE_ENOMEM);
+    }
+    allocations_left = INT_MAX;
+    assert_int_equal(needed, 3); /* failed twice, then had its two */
+    hirate_local_free(local);
+}
+
+static void test_local_acquire_without_memory_takes_nothing(void **state)
+{
+    enum { NAMES = 200 }; /* the heap and the table grow several times on the way */
+    hirate_local *local = NULL;
+    hirate_result result;
+    hirate_error error;
+    int failures = 0;
+
+    (void)state;
+    assert_int_equal(hirate_local_new(&local, NAMES), 0);
+    for (int i = 0; i < NAMES; i++) {
+        /* Fail later and later until it works: each acquire must then find its whole token. */
+        for (int left = 0;; left++) {
+            allocations_left = left;
+            int rc = acquire(local, i, &result, &error);
+            if (rc == 0)
+                break;
+            assert_int_equal(rc, HIRATE_ENOMEM);
+            assert_int_equal(error.code, HIRATE_ENOMEM);
+            assert_int_equal(result.verdict, HIRATE_VERDICT_NONE);
+            failures++;
+        }
+        assert_int_equal(result.verdict, HIRATE_ALLOWED);
+    }
+    allocations_left = INT_MAX;
+    assert_true(failures > NAMES); /* the heap's too */
+    for (int i = 0; i < NAMES; i++) {
+        assert_int_equal(acquire(local, i, &result, NULL), 0);
+        assert_int_equal(result.verdict, HIRATE_DENIED);
+    }
+    hirate_local_free(local);
+}
+
+static void test_table_without_memory_to_grow_works_on(void **state)
+{
+    enum { MEMBERS = 100 };
+    static hr_hash_node members[MEMBERS];
+    hr_hash_table table;
+
+    (void)state;
+    assert_int_equal(hr_hash_init(&table, 0), 0);
+    size_t mask = table.mask;
+    allocations_left = 0;
+    for (size_t i = 0; i < MEMBERS; i++)
+        hr_hash_insert(&table, &members[i], i);
+    allocations_left = INT_MAX;
+    assert_int_equal(table.mask, mask);
+    assert_int_equal(table.count, MEMBERS);
+    for (size_t i = 0; i < MEMBERS; i++)
+        hr_hash_remove(&table, &members[i]);
+    assert_int_equal(table.count, 0);
+    hr_hash_free(&table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_local_new_without_memory_fails_and_sets_nothing),
+        cmocka_unit_test(test_local_acquire_without_memory_takes_nothing),
+        cmocka_unit_test(test_table_without_memory_to_grow_works_on),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Limits checked at and one past each bound, and what they compile to. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "policy.h"
+#include "support/random.h"
+
+#include <string.h>
+
+__extension__ typedef unsigned __int128 u128;
+
+#define TWO_52 (UINT64_C(1) << 52)
+#define TWO_53 (UINT64_C(1) << 53)
+
+static hirate_limit make(uint64_t capacity, uint64_t tokens, uint64_t period_us)
+{
+    hirate_limit limit;
+
+    hirate_limit_token_bucket(&limit, "p", capacity, (hirate_rate){tokens, period_us});
+    return limit;
+}
+
+static void assert_refused(const hirate_limit *limit, const char *begins, const char *says)
+{
+    hirate_error error = {0, ""};
+    hr_policy policy;
+    hr_policy before;
+
+    memset(&policy, 0x5a, sizeof policy);
+    memcpy(&before, &policy, sizeof policy);
+    int rc = hr_policy_compile(&policy, limit, &error);
+    if (rc != HIRATE_EINVAL || strncmp(error.text, begins, strlen(begins)) != 0 || strstr(error.text, says) == NULL)
+        fail_msg("expected '%s … %s', got %d '%s'", begins, says, rc, error.text);
+    assert_memory_equal(&policy, &before, sizeof policy);
+    assert_int_equal(hirate_limit_check(limit, NULL), HIRATE_EINVAL);
+}
+
+static void test_limit_macro_compiles_to_reduced_units(void **state)
+{
+    static const hirate_limit login = HIRATE_TOKEN_BUCKET("login", 20, HIRATE_RATE(2, HIRATE_SECONDS(6)));
+    hr_policy policy;
+
+    (void)state;
+    assert_int_equal(hr_policy_compile(&policy, &login, NULL), 0);
+    assert_true(policy.n == 1);
+    assert_true(policy.p == 3000000);
+    assert_true(policy.capacity == 20);
+    assert_true(policy.full == 60000000);
+    assert_string_equal(policy.name, "login");
+    assert_int_equal(policy.name_len, 5);
+    assert_int_equal(policy.kind, HIRATE_KIND_TOKEN_BUCKET);
+}
+
+static void test_limit_function_equals_macro(void **state)
+{
+    static const hirate_limit constant = HIRATE_TOKEN_BUCKET("p", 3, HIRATE_PER_SECOND(4));
+    hirate_limit made = make(3, 4, 1000000);
+
+    (void)state;
+    made.policy = constant.policy;
+    assert_memory_equal(&made, &constant, sizeof made);
+}
+
+static void test_limit_header_wrong_is_named(void **state)
+{
+    hirate_limit limit = make(1, 1, 1);
+
+    (void)state;
+    limit.struct_size--;
+    assert_refused(&limit, "limit.struct_size: 103", "accepted");
+    limit = make(1, 1, 1);
+    limit.struct_size = 0;
+    assert_refused(&limit, "limit.struct_size: 0", "accepted");
+    limit = make(1, 1, 1);
+    limit.version = 2;
+    assert_refused(&limit, "limit.version: 2", "accepted: 1");
+    limit = make(1, 1, 1);
+    limit.kind = HIRATE_KIND_INVALID;
+    assert_refused(&limit, "limit.kind: 0", "token bucket");
+    limit.kind = 2;
+    assert_refused(&limit, "limit.kind: 2", "token bucket");
+    limit = make(1, 1, 1);
+    limit.reserved[7] = 9;
+    assert_refused(&limit, "limit.reserved: element 7 is 9", "accepted: 0");
+    assert_refused(NULL, "limit: is NULL", "a limit");
+}
+
+static void test_limit_larger_struct_must_be_zero_beyond(void **state)
+{
+    struct {
+        hirate_limit limit;
+        uint64_t later;
+    } newer;
+
+    (void)state;
+    memset(&newer, 0, sizeof newer);
+    newer.limit = make(1, 1, 1);
+    newer.limit.struct_size = (uint32_t)sizeof newer;
+    assert_int_equal(hirate_limit_check(&newer.limit, NULL), 0);
+    newer.later = 1;
+    assert_refused(&newer.limit, "limit.struct_size: 112", "does not know");
+}
+
+static void test_limit_names_are_checked(void **state)
+{
+    char name[70];
+    hirate_limit limit = make(1, 1, 1);
+
+    (void)state;
+    memset(name, 'n', sizeof name);
+    name[64] = '\0';
+    limit.policy = name;
+    assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+    (void)strcpy(name + 64, "n");
+    assert_refused(&limit, "policy: 'nnn", "1 to 64 of A-Z a-z 0-9 . _ -");
+    limit.policy = "";
+    assert_refused(&limit, "policy: ''", "1 to 64 of");
+    limit.policy = NULL;
+    assert_refused(&limit, "policy: is NULL", "1 to 64 of");
+    limit.policy = "a:b";
+    assert_refused(&limit, "policy: 'a:b'", "1 to 64 of");
+}
+
+static void test_name_each_byte_is_as_documented(void **state)
+{
+    static const char good[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+
+    (void)state;
+    assert_false(hr_policy_name_ok(NULL));
+    for (int c = 1; c < 256; c++) {
+        char text[] = {'a', (char)c, '\0'};
+
+        assert_int_equal(hr_policy_name_ok(text) != 0, strchr(good, c) != NULL);
+    }
+}
+
+static void test_limit_ranges_hold_at_the_bound_and_fail_past_it(void **state)
+{
+    hirate_limit limit = make(TWO_52, 1, 1);
+
+    (void)state;
+    assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+    limit.capacity++;
+    assert_refused(&limit, "capacity: 4503599627370497 is too large", "0 to 4503599627370496");
+    limit = make(1, 0, 1);
+    assert_refused(&limit, "rate: 0 tokens", "1 to 9007199254740991");
+    limit = make(1, 1, 0);
+    assert_refused(&limit, "rate: a period of 0", "1 to 9007199254740991");
+    limit = make(0, TWO_53 - 1, TWO_53 - 1);
+    assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+    limit = make(0, TWO_53, TWO_53);
+    assert_refused(&limit, "rate: 9007199254740992 tokens", "1 to 9007199254740991");
+    limit = make(0, 1, TWO_53 - 1);
+    assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+    limit = make(0, 1, TWO_53);
+    assert_refused(&limit, "rate: a period of 9007199254740992", "1 to 9007199254740991");
+    limit = make(UINT64_MAX, UINT64_MAX, UINT64_MAX);
+    assert_refused(&limit, "capacity: 18446744073709551615", "0 to 4503599627370496");
+}
+
+static void test_limit_capacity_product_fails_one_past_the_bound(void **state)
+{
+    hirate_limit limit = make(TWO_52 / 3000000, 1, 3000000);
+
+    (void)state;
+    assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+    limit.capacity++;
+    assert_refused(&limit, "capacity: 1501199876 is too large for rate 1/3s",
+                   "the largest that stays exact is 1501199875");
+    limit = make(1, 1, TWO_52);
+    assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+    limit = make(1, 1, TWO_52 + 1);
+    assert_refused(&limit, "capacity: 1 is too large", "the largest that stays exact is 0");
+}
+
+static void test_limit_rate_product_fails_one_past_the_bound(void **state)
+{
+    const uint64_t most = TWO_53 / 1000;
+    hirate_limit limit = make(1, most, 1);
+
+    (void)state;
+    assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+    limit = make(1, most + 1, 1);
+    assert_refused(&limit, "rate: 9007199254741/us", "the nearest that works is 9007199254740/us");
+    /* A common divisor with the period, 1600 here, makes a larger one exact. */
+    limit = make(1, TWO_53 - 1, 1000000);
+    assert_refused(&limit, "rate: 9007199254740991/s", "the nearest that works is 9007199254740800/s");
+    limit = make(1, UINT64_C(9007199254740800), 1000000);
+    assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+}
+
+/* The three conditions as written, on random limits around their bounds. */
+static void test_limit_random_is_refused_exactly_when_not_exact(void **state)
+{
+    rng r = rng_start("test_limit_random_is_refused_exactly_when_not_exact");
+    size_t accepted = 0;
+    size_t suggested = 0;
+
+    (void)state;
+    for (int i = 0; i < 20000; i++) {
+        hirate_limit limit = make(rng_magnitude(&r, 52), rng_magnitude(&r, 53), rng_magnitude(&r, 53));
+        hirate_error error;
+        uint64_t a = limit.rate.tokens;
+        uint64_t b = limit.rate.period_us;
+
+        while (b != 0) {
+            uint64_t rest = a % b;
+            a = b;
+            b = rest;
+        }
+        u128 n = limit.rate.tokens / a;
+        u128 full = (u128)limit.capacity * (limit.rate.period_us / a);
+        int exact = 2 * full <= TWO_53 && 1000 * n <= TWO_53 && 1000 * full <= n << 63;
+        assert_int_equal(hirate_limit_check(&limit, &error) == 0, exact);
+        accepted += exact != 0;
+
+        const char *largest = exact ? NULL : strstr(error.text, "the largest that stays exact is ");
+        if (largest == NULL)
+            continue;
+        suggested++;
+        limit.capacity = strtoull(largest + strlen("the largest that stays exact is "), NULL, 10);
+        assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+        limit.capacity++;
+        assert_int_equal(hirate_limit_check(&limit, NULL), HIRATE_EINVAL);
+    }
+    assert_true(accepted > 1000);
+    assert_true(suggested > 1000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_limit_macro_compiles_to_reduced_units),
+        cmocka_unit_test(test_limit_function_equals_macro),
+        cmocka_unit_test(test_limit_header_wrong_is_named),
+        cmocka_unit_test(test_limit_larger_struct_must_be_zero_beyond),
+        cmocka_unit_test(test_limit_names_are_checked),
+        cmocka_unit_test(test_name_each_byte_is_as_documented),
+        cmocka_unit_test(test_limit_ranges_hold_at_the_bound_and_fail_past_it),
+        cmocka_unit_test(test_limit_capacity_product_fails_one_past_the_bound),
+        cmocka_unit_test(test_limit_rate_product_fails_one_past_the_bound),
+        cmocka_unit_test(test_limit_random_is_refused_exactly_when_not_exact),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

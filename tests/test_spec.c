@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Limits from text: what is read, and that what is wrong is named and changes nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "duration.h"
+#include "hirate.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void test_spec_well_formed_is_read(void **state)
+{
+    static const struct {
+        const char *spec, *policy;
+        uint64_t capacity, tokens, period_us;
+    } cases[] = {
+        {"login token-bucket capacity=20 rate=1/3s", "login", 20, 1, 3000000},
+        {"a token-bucket rate=50/s capacity=10000", "a", 10000, 50, 1000000},
+        {" \t a.B-c_9\ttoken-bucket  capacity=0 \t rate=7/13ms\t ", "a.B-c_9", 0, 7, 13000},
+        {"x token-bucket capacity=1 rate=1/us", "x", 1, 1, 1},
+        {"x token-bucket capacity=1 rate=1/ms", "x", 1, 1, 1000},
+        {"x token-bucket capacity=1 rate=1/m", "x", 1, 1, 60000000},
+        {"x token-bucket capacity=1 rate=1/h", "x", 1, 1, 3600000000},
+        {"x token-bucket capacity=1 rate=1/2d", "x", 1, 1, 172800000000},
+        {"x token-bucket capacity=007 rate=010/01s", "x", 7, 10, 1000000},
+        {"x token-bucket capacity=4503599627370496 rate=1/us", "x", UINT64_C(1) << 52, 1, 1},
+        {"x token-bucket capacity=0 rate=9007199254740991/9007199254740991us", "x", 0, HIRATE_COST_MAX,
+         HIRATE_COST_MAX},
+        {"x token-bucket capacity=0 rate=1/104249d", "x", 0, 1, UINT64_C(9007113600000000)},
+    };
+    char policy[HIRATE_POLICY_SIZE];
+    hirate_limit limit;
+    hirate_error error;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        memset(&error, 0, sizeof error);
+        int rc = hirate_limit_parse(cases[i].spec, &limit, policy, &error);
+        assert_string_equal(error.text, "");
+        assert_int_equal(rc, 0);
+        assert_ptr_equal(limit.policy, policy);
+        assert_string_equal(policy, cases[i].policy);
+        assert_true(limit.capacity == cases[i].capacity);
+        assert_true(limit.rate.tokens == cases[i].tokens);
+        assert_true(limit.rate.period_us == cases[i].period_us);
+        assert_int_equal(limit.kind, HIRATE_KIND_TOKEN_BUCKET);
+        assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+    }
+}
+
+#define X65 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+#define TB "x token-bucket "
+
+/* What is wrong, how the text begins, and a part of what it says is accepted. */
+static const struct wrong {
+    const char *spec, *begins, *accepts;
+} wrongs[] = {
+    {"", "spec: is empty", "NAME token-bucket capacity=C rate=N/DURATION"},
+    {" \t", "spec: is empty", "NAME token-bucket"},
+    {"a/b token-bucket capacity=1 rate=1/s", "policy: 'a/b'", "1 to 64 of"},
+    {"caf\xC3\xA9 token-bucket capacity=1 rate=1/s", "policy: 'caf", "1 to 64 of"},
+    {X65 " token-bucket capacity=1 rate=1/s", "policy: '", "1 to 64 of"},
+    {"\x1b[2J token-bucket capacity=1 rate=1/s", "policy: '?[2J'", "1 to 64 of"},
+    {"x", "algorithm: missing", "token-bucket"},
+    {"x leaky-bucket capacity=1 rate=1/s", "algorithm: 'leaky-bucket'", "token-bucket"},
+    {"x Token-Bucket capacity=1 rate=1/s", "algorithm: 'Token-Bucket'", "token-bucket"},
+    {"x capacity=1 rate=1/s", "algorithm: 'capacity=1'", "token-bucket"},
+    {"x token-bucket\ncapacity=1 rate=1/s", "algorithm: 'token-bucket?capacity=1'", "token-bucket"},
+    {TB "rate=1/s", "capacity: missing", "capacity=C"},
+    {TB "capacity=1", "rate: missing", "rate=N/DURATION"},
+    {TB, "capacity: missing", "capacity=C"},
+    {TB "capacity=1 capacity=1 rate=1/s", "capacity: given twice", "once"},
+    {TB "capacity=1 rate=1/s rate=2/s", "rate: given twice", "once"},
+    {TB "capacity=1 rate=1/s on-failure=open", "'on-failure': unknown key", "capacity, rate"},
+    {TB "capacity=1 rate=1/s local-share=1/2", "'local-share': unknown key", "capacity, rate"},
+    {TB "capacity=1 rate=1/s shadow=yes", "'shadow': unknown key", "capacity, rate"},
+    {TB "capacity=1 rate=1/s extra", "'extra': unknown key", "capacity, rate"},
+    {TB "capacity = 1 rate=1/s", "capacity: has no value", "capacity=C"},
+    {TB "=1 capacity=1 rate=1/s", "'': unknown key", "capacity, rate"},
+    {TB "capacity= rate=1/s", "capacity: ''", "0 to 4503599627370496"},
+    {TB "capacity=-1 rate=1/s", "capacity: '-1'", "0 to 4503599627370496"},
+    {TB "capacity=+1 rate=1/s", "capacity: '+1'", "0 to 4503599627370496"},
+    {TB "capacity=1x rate=1/s", "capacity: '1x'", "0 to 4503599627370496"},
+    {TB "capacity=1.0 rate=1/s", "capacity: '1.0'", "0 to 4503599627370496"},
+    {TB "capacity=1e3 rate=1/s", "capacity: '1e3'", "0 to 4503599627370496"},
+    {TB "capacity=nan rate=1/s", "capacity: 'nan'", "0 to 4503599627370496"},
+    {TB "capacity=1=2 rate=1/s", "capacity: '1=2'", "0 to 4503599627370496"},
+    {TB "capacity=4503599627370497 rate=1/us", "capacity: '4503599627370497'", "0 to 4503599627370496"},
+    {TB "capacity=18446744073709551617 rate=1/s", "capacity: '18446744073709551617'", "0 to 4503599627370496"},
+    {TB "capacity=4503599627370496 rate=1/3s", "capacity: 4503599627370496 is too large for rate 1/3s",
+     "the largest that stays exact is 1501199875"},
+    {TB "capacity=1 rate=", "rate: ''", "N/DURATION"},
+    {TB "capacity=1 rate=1", "rate: '1'", "N/DURATION"},
+    {TB "capacity=1 rate=/s", "rate: '/s'", "N/DURATION"},
+    {TB "capacity=1 rate=1/", "rate: '1/'", "us ms s m h d"},
+    {TB "capacity=1 rate=0/s", "rate: '0/s'", "N from 1"},
+    {TB "capacity=1 rate=-1/s", "rate: '-1/s'", "N from 1"},
+    {TB "capacity=1 rate=1/0s", "rate: '1/0s'", "whole number from 1"},
+    {TB "capacity=1 rate=1/-1s", "rate: '1/-1s'", "us ms s m h d"},
+    {TB "capacity=1 rate=1/+1s", "rate: '1/+1s'", "us ms s m h d"},
+    {TB "capacity=1 rate=1/1.5s", "rate: '1/1.5s'", "us ms s m h d"},
+    {TB "capacity=1 rate=1/3", "rate: '1/3'", "us ms s m h d"},
+    {TB "capacity=1 rate=1/3S", "rate: '1/3S'", "us ms s m h d"},
+    {TB "capacity=1 rate=1/3sec", "rate: '1/3sec'", "us ms s m h d"},
+    {TB "capacity=1 rate=1/s/s", "rate: '1/s/s'", "us ms s m h d"},
+    {TB "capacity=1 rate=1/w", "rate: '1/w'", "us ms s m h d"},
+    {TB "capacity=1 rate=1/104250d", "rate: '1/104250d'", "below 2^53"},
+    {TB "capacity=1 rate=1/9007199254740992us", "rate: '1/9007199254740992us'", "below 2^53"},
+    {TB "capacity=1 rate=1/18446744073709551617us", "rate: '1/18446744073709551617us'", "below 2^53"},
+    {TB "capacity=1 rate=9007199254740992/s", "rate: '9007199254740992/s'", "below 2^53"},
+    {TB "capacity=1 rate=18446744073709551617/s", "rate: '18446744073709551617/s'", "below 2^53"},
+    {TB "capacity=1 rate=9007199254741/us", "rate: 9007199254741/us returns too many", "9007199254740/us"},
+};
+
+static void test_spec_wrong_is_named_and_changes_nothing(void **state)
+{
+    char policy[HIRATE_POLICY_SIZE] = "before";
+    hirate_limit limit;
+    hirate_limit before;
+
+    (void)state;
+    memset(&limit, 0x5a, sizeof limit);
+    memcpy(&before, &limit, sizeof limit);
+    for (size_t i = 0; i < sizeof wrongs / sizeof wrongs[0]; i++) {
+        const struct wrong *w = &wrongs[i];
+        hirate_error error = {0, ""};
+
+        int rc = hirate_limit_parse(w->spec, &limit, policy, &error);
+        if (rc != HIRATE_EINVAL || strncmp(error.text, w->begins, strlen(w->begins)) != 0 ||
+            strstr(error.text, w->accepts) == NULL)
+            fail_msg("'%s' gave %d '%s'", w->spec, rc, error.text);
+        assert_int_equal(error.code, HIRATE_EINVAL);
+        assert_memory_equal(&limit, &before, sizeof limit);
+        assert_string_equal(policy, "before");
+        assert_true(strlen(error.text) < HIRATE_REASON_MAX); /* none is cut */
+        assert_int_equal(hirate_limit_parse(w->spec, &limit, policy, NULL), HIRATE_EINVAL);
+    }
+}
+
+static void test_spec_longest_words_texts_still_say_what_is_accepted(void **state)
+{
+    char spec[4200];
+    char policy[HIRATE_POLICY_SIZE];
+    hirate_limit limit;
+    hirate_error error;
+
+    (void)state;
+    (void)snprintf(spec, sizeof spec, TB "capacity=1 rate=%04000d", 0);
+    assert_int_equal(hirate_limit_parse(spec, &limit, policy, &error), HIRATE_EINVAL);
+    assert_non_null(strstr(error.text, "us ms s m h d, both below 2^53"));
+}
+
+static void test_spec_too_long_is_refused(void **state)
+{
+    char spec[4200];
+    char policy[HIRATE_POLICY_SIZE];
+    hirate_limit limit;
+    hirate_error error;
+
+    (void)state;
+    (void)snprintf(spec, sizeof spec, "%-4096s", TB "capacity=1 rate=1/s");
+    assert_int_equal(hirate_limit_parse(spec, &limit, policy, &error), 0);
+    (void)snprintf(spec, sizeof spec, "%-4097s", TB "capacity=1 rate=1/s");
+    assert_int_equal(hirate_limit_parse(spec, &limit, policy, &error), HIRATE_EINVAL);
+    assert_non_null(strstr(error.text, "spec: longer than 4096 bytes"));
+}
+
+static void test_spec_null_arguments_are_refused(void **state)
+{
+    char policy[HIRATE_POLICY_SIZE];
+    hirate_limit limit;
+    hirate_error error;
+
+    (void)state;
+    assert_int_equal(hirate_limit_parse(NULL, &limit, policy, &error), HIRATE_EINVAL);
+    assert_non_null(strstr(error.text, "spec"));
+    assert_int_equal(hirate_limit_parse("x", NULL, policy, &error), HIRATE_EINVAL);
+    assert_int_equal(hirate_limit_parse("x", &limit, NULL, &error), HIRATE_EINVAL);
+}
+
+static void test_rate_formatted_reads_as_written(void **state)
+{
+    static const struct {
+        hirate_rate rate;
+        const char *text;
+    } cases[] = {
+        {{1, 3000000}, "1/3s"},
+        {{50, 1000000}, "50/s"},
+        {{7, 13000}, "7/13ms"},
+        {{100000, 86400000000}, "100000/d"},
+        {{1, 1}, "1/us"},
+        {{1, 1500000}, "1/1500ms"},
+        {{HIRATE_COST_MAX, HIRATE_COST_MAX}, "9007199254740991/9007199254740991us"},
+    };
+    char text[HR_RATE_TEXT_SIZE];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        hr_rate_format(text, cases[i].rate);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_spec_well_formed_is_read),
+        cmocka_unit_test(test_spec_wrong_is_named_and_changes_nothing),
+        cmocka_unit_test(test_spec_longest_words_texts_still_say_what_is_accepted),
+        cmocka_unit_test(test_spec_too_long_is_refused),
+        cmocka_unit_test(test_spec_null_arguments_are_refused),
+        cmocka_unit_test(test_rate_formatted_reads_as_written),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
