@@ -19,6 +19,7 @@ static const char NOT_CONNECTED[] = "no connection to Redis within the deadline"
 static const char LOST[] = "the connection ended before the answer";
 static const char FOREIGN[] = "the key holds something that is not this kind of limit's state";
 static const char NONSENSE[] = "the server's reply is not an answer of this library's script";
+static const char REFUSED[] = "the server answered with an error";
 static const char NO_MEMORY[] = "no memory to send";
 
 /* --------------------------------------------------------------------------------------------- the obstacle -- */
@@ -188,8 +189,9 @@ static void refused(hr_dispatch *dispatch, hr_call *call, const hr_link_reply *r
         hr_batch_take_back(&dispatch->batch, call);
         return;
     }
-    hr_answer with = {.error = refusal.error, .charge = refusal.charge, .text = "an error without memory for its text"};
-    with.reason = hr_reason_new(reply->data, reply->len);
+    hr_answer with = {.error = refusal.error, .charge = refusal.charge, .text = REFUSED};
+    if (reply->len)
+        with.reason = hr_reason_new(reply->data, reply->len);
     answer_call(dispatch, call, with);
     hr_reason_drop(with.reason);
     hr_batch_finish(&dispatch->batch, call);
@@ -375,7 +377,7 @@ int hr_dispatch_submit(hr_dispatch *dispatch, const hirate_request *from, int64_
     request->limit = limit;
     request->cb = from->cb;
     request->user = from->user;
-    request->cost = from->op == HIRATE_OP_RESET ? 0 : from->cost;
+    request->cost = from->cost;
     request->op = (uint8_t)from->op;
     rc = hr_deadlines_add(&dispatch->requests.deadlines, &request->deadline, deadline_ms);
     if (!rc) {

@@ -286,6 +286,13 @@ static int check_name(cli_args *args)
     return 0;
 }
 
+/* The library names the field, and we the option that it came from. */
+static int fail_option(const char *given, const char *field, const char *text)
+{
+    size_t len = strlen(field);
+    return cli_fail(CLI_USAGE, "%s: %s", given, strncmp(text, field, len) == 0 ? text + len : text);
+}
+
 /* Each field against the library's own check, alone, so that the error names the option it came from. */
 static int check_client(cli_args *args)
 {
@@ -295,7 +302,7 @@ static int check_client(cli_args *args)
     if (args->prefix != NULL) {
         options.prefix = args->prefix;
         if (hirate_options_check(&options, &error) != 0)
-            return cli_fail(CLI_USAGE, "--prefix: %s", error.text);
+            return fail_option("--prefix", "prefix: ", error.text);
     }
     if (args->local)
         return was_given(args, REDIS) ? cli_fail(CLI_USAGE, "--redis, --local: give one of them") : 0;
@@ -308,7 +315,7 @@ static int check_client(cli_args *args)
         return 0;
     options.uri = args->uri;
     if (hirate_options_check(&options, &error) != 0)
-        return cli_fail(CLI_USAGE, "%s: %s", args->uri_from, error.text);
+        return fail_option(args->uri_from, "uri: ", error.text);
     return 0;
 }
 

@@ -216,7 +216,7 @@ static int open_load(load *l, uint64_t count)
     }
     int rc = cli_client_open(&l->client, l->run->args, (uint32_t)count);
     if (rc != 0)
-        return rc;
+        return cli_fail(CLI_NO_VERDICT, "%s", hirate_strerror(rc));
     const hirate_loop *loop = &l->client.loop;
     l->timer = loop->timer_new(loop->data, on_tick, l);
     l->defer = loop->defer_new(loop->data, on_turn_end, l);

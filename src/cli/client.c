@@ -12,12 +12,11 @@ int cli_client_open(cli_client *client, const cli_args *args, uint32_t max_pendi
     client->kind = args->loop;
     client->base = args->loop->open(&client->loop, args->rate > 0); /* --rate lives by its ticks */
     if (client->base == NULL)
-        return cli_fail(CLI_NO_VERDICT, "--loop %s: the event loop cannot be set up", args->loop->name);
+        return HIRATE_ELOOP;
     hirate_options options;
     cli_args_options(args, &options);
     options.max_pending = max_pending;
-    int rc = hirate_new(&client->h, &client->loop, &options);
-    return rc == 0 ? 0 : cli_fail(CLI_NO_VERDICT, "%s", hirate_strerror(rc));
+    return hirate_new(&client->h, &client->loop, &options);
 }
 
 int cli_client_run(cli_client *client)

@@ -14,7 +14,7 @@ typedef struct cli_client {
     hirate *h;
 } cli_client;
 
-/* Make both. 0, or CLI_NO_VERDICT after an error line. *client is zeroed first; close it either way. */
+/* Make both. 0 or a negative HIRATE_E… code. *client is zeroed first; close it either way. */
 int cli_client_open(cli_client *client, const cli_args *args, uint32_t max_pending);
 
 /* Run the loop until cli_client_stop(). 0, or CLI_NO_VERDICT after an error line. */

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -31,6 +32,12 @@ bool cli_lines_fill(cli_lines *lines)
     lines->end += (size_t)got;
     lines->at_end = got == 0;
     return true;
+}
+
+bool cli_lines_wait(const cli_lines *lines)
+{
+    struct pollfd input = {.fd = lines->fd, .events = POLLIN};
+    return poll(&input, 1, -1) >= 0 || errno == EINTR;
 }
 
 /* No line end is buffered: wait for more, start to skip, or take what is there as the last line. */

@@ -32,6 +32,10 @@ void cli_lines_init(cli_lines *lines, int fd);
 /* One read(), which may block. False with errno when it failed; the end of the input sets at_end. */
 bool cli_lines_fill(cli_lines *lines);
 
+/* Wait until a read will not block; where a descriptor is non-blocking, as someone else may have made stdin, this is
+ * what keeps us from asking in a busy loop. False with errno. */
+bool cli_lines_wait(const cli_lines *lines);
+
 /* The next buffered line, valid until the next call of either function. NONE: fill first, or, at_end, no more. */
 cli_line cli_lines_next(cli_lines *lines, const char **line, size_t *len);
 

@@ -15,8 +15,10 @@
 #include "help.h"
 #include "say.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define COMMANDS "acquire, peek, reset, simulate, bench, --help or --version"
@@ -44,12 +46,24 @@ static int run_without_command(const char *text)
     else if (strcmp(text, "--version") == 0)
         printf("hirate %s\n", hirate_version());
     else
-        return cli_fail(CLI_USAGE, "no such command; want %s", COMMANDS);
+        /* What looks like anything else may be an URI with a password, out of place. */
+        return cli_fail(CLI_USAGE, "%s: no such command; want %s",
+                        text[strspn(text, "abcdefghijklmnopqrstuvwxyz-")] == '\0' ? text : "COMMAND", COMMANDS);
     return cli_flush() ? CLI_ALLOWED : CLI_USAGE;
+}
+
+/* A descriptor that was closed for us must not become a socket that rows or error lines then go to. The one put in
+ * its place fails when used, as it should. */
+static void fill_descriptors(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) < 0)
+            exit(CLI_NO_VERDICT);
 }
 
 int main(int argc, char **argv)
 {
+    fill_descriptors();
     /* A reader that went away is an error line and a status, not a silent death. */
     signal(SIGPIPE, SIG_IGN);
     cli_stdout_init();

@@ -41,15 +41,16 @@ static void show_refused(one *o, const hirate_request *request, int rc, const ch
 
 static void ask_redis(one *o, hirate_request *request)
 {
-    if (cli_client_open(&o->client, o->args, 1) == 0) {
+    int rc = cli_client_open(&o->client, o->args, 1);
+    if (rc == 0) {
         request->cb = on_answer;
         request->user = o;
-        int rc = hirate_submit(o->client.h, request, NULL);
-        if (rc != 0)
-            show_refused(o, request, rc, hirate_last_error(o->client.h));
-        else
-            cli_client_run(&o->client);
+        rc = hirate_submit(o->client.h, request, NULL);
     }
+    if (rc == 0)
+        cli_client_run(&o->client);
+    else
+        show_refused(o, request, rc, o->client.h != NULL ? hirate_last_error(o->client.h) : NULL);
     /* Whatever stopped the loop early, closing answers what is pending. */
     cli_client_close(&o->client);
 }

@@ -69,7 +69,7 @@ static int run(simulation *s)
             return CLI_USAGE;
         if (s->lines.at_end)
             return s->status;
-        if (!cli_lines_fill(&s->lines))
+        if (!cli_lines_wait(&s->lines) || !cli_lines_fill(&s->lines))
             return cli_fail(CLI_USAGE, "%s: %s", s->args->file != NULL ? s->args->file : "stdin", strerror(errno));
     }
 }

@@ -244,8 +244,10 @@ static void close_input(stream *s)
 static void run_redis(stream *s)
 {
     s->request.cb = on_answer;
-    if (cli_client_open(&s->client, s->args, WINDOW) != 0 || open_input(s) != 0 ||
-        (!s->no_verdict && cli_client_run(&s->client) != 0))
+    int rc = cli_client_open(&s->client, s->args, WINDOW);
+    if (rc != 0)
+        cli_fail(CLI_NO_VERDICT, "%s", hirate_strerror(rc));
+    if (rc != 0 || open_input(s) != 0 || (!s->no_verdict && cli_client_run(&s->client) != 0))
         s->no_verdict = true;
     close_input(s);
     s->closing = true;
@@ -293,7 +295,7 @@ static void run_local(stream *s, hirate_local *local)
         bool written = cli_flush();
         if (written && s->lines.at_end)
             return;
-        if (written && cli_lines_fill(&s->lines))
+        if (written && cli_lines_wait(&s->lines) && cli_lines_fill(&s->lines))
             continue;
         s->no_verdict = true;
         if (written)

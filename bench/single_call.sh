@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# hirate with 256 acquires in flight over 100,000 names, against redis-benchmark -P 64 sending the same script, one
+# acquire a call, over as many names: same server, same core each, in turn. Prints each pair, then medians and their ratio.
+#
+# usage: bench/single_call.sh [PAIRS [SECONDS]]     default 5 pairs of 3 seconds
+#
+# redis-benchmark cannot send NUL bytes, so the limit is one whose numbers have none when packed.
+
+. "$(dirname "$0")/common.sh"
+
+pairs=${1:-5}
+seconds=${2:-3}
+limit='bench token-bucket capacity=200 rate=1/19999999us'
+# n=1 p=19999999 capacity*p=3999999800 keys=1, one run of 19999999 units once; see lua/acquire.lua
+arguments='\227\001\316\001\061\054\377\316\356\153\047\070\001\001\316\001\061\054\377\001'
+names=100000
+
+start_server
+sha=$(cli -x script load <"$top/lua/acquire.lua")
+
+redis_benchmark() { # CLIENTS REQUESTS
+    # shellcheck disable=SC2059
+    printf "$arguments" | on_client_core redis-benchmark -s "$socket" -P 64 -c "$1" -n "$2" -r "$names" --csv \
+        -x evalsha "$sha" 1 'hirate:bench:__rand_int__' 2>/dev/null | tail -n 1 | cut -d, -f2 | tr -d '"'
+}
+
+hirate_bench() {
+    on_client_core "$tool" bench --redis "unix://$socket" --limit "$limit" --names "$names" --in-flight 256 \
+        --seconds "$seconds" --format json | tail -n 1 | json acquires_per_s
+}
+
+# Which number of connections suits redis-benchmark best?
+best=0
+clients=1
+for candidate in 1 4 16 50; do
+    rate=$(redis_benchmark "$candidate" 100000)
+    echo "redis-benchmark -P 64 -c $candidate: $rate/s (warm-up)"
+    if [ "$(echo "$rate $best" | awk '{print ($1 > $2)}')" = 1 ]; then
+        best=$rate
+        clients=$candidate
+    fi
+done
+
+requests=$(echo "$best $seconds" | awk '{printf "%d", $1 * $2}')
+printf '%-6s %22s %22s %8s\n' pair "redis-benchmark -c $clients" 'hirate' ratio
+i=0
+while [ "$i" -lt "$pairs" ]; do
+    i=$((i + 1))
+    theirs=$(redis_benchmark "$clients" "$requests")
+    ours=$(hirate_bench)
+    echo "$i $theirs $ours" | awk '{printf "%-6d %20.0f/s %20.0f/s %8.2f\n", $1, $2, $3, $3 / $2}'
+    echo "$theirs $ours" >>"$folder/pairs"
+done
+
+median() { # COLUMN-EXPRESSION
+    awk "{print $1}" "$folder/pairs" | sort -n | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'
+}
+echo "$(median '$1') $(median '$2') $(median '$2 / $1')" |
+    awk '{printf "median %20.0f/s %20.0f/s %8.2f\n", $1, $2, $3}'
