@@ -106,7 +106,7 @@ static void test_deadline_written_is_maybe_charged(void **state)
     assert_int_equal(a.result.charge, HIRATE_CHARGE_MAYBE);
     server_resume(redis);
     /* It was, here: the server got to it after all. */
-    assert_int_equal(driver_peek(&d, &peek, &LIMIT, "maybe", 1), 0);
+    assert_int_equal(driver_peek(&d, &peek, &LIMIT, "maybe", 0), 0);
     assert_true(driver_wait(&d, 3));
     assert_int_equal(peek.result.error, HIRATE_OK);
     assert_int_equal(peek.result.remaining, 998);
@@ -264,7 +264,7 @@ static void test_deadline_stalled_connection_is_replaced_and_nothing_sent_twice(
     assert_int_equal(a.result.error, HIRATE_ELOST);
     assert_int_equal(a.result.charge, HIRATE_CHARGE_MAYBE);
     atomic_store(&held.release, true);
-    assert_int_equal(driver_peek(&d, &peek, &LIMIT, "stall", 1), 0);
+    assert_int_equal(driver_peek(&d, &peek, &LIMIT, "stall", 0), 0);
     assert_true(driver_wait(&d, 3));
     assert_int_equal(peek.result.error, HIRATE_OK);
     assert_int_equal(peek.result.remaining, 998); /* charged once */

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const hirate_limit LIMIT = HIRATE_TOKEN_BUCKET("life", 1000000, HIRATE_RATE(1, HIRATE_DAYS(1)));
+static const hirate_limit LIMIT = HIRATE_TOKEN_BUCKET("life", 1000000, HIRATE_RATE(1, HIRATE_HOURS(1)));
 
 enum { MANY = 300 };
 

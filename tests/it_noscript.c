@@ -98,7 +98,7 @@ static void open_deep(driver *d, const char *uri)
 static void submit_names(driver *d, size_t n, size_t names)
 {
     for (size_t i = 0; i < n; i++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "n%zu", i % names);
         assert_int_equal(driver_acquire(d, &answers[i], &HUNDRED, name, 30), 0);
     }

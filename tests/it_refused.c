@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-static const hirate_limit LIMIT = HIRATE_TOKEN_BUCKET("refused", 100000, HIRATE_RATE(1, HIRATE_DAYS(1)));
+static const hirate_limit LIMIT = HIRATE_TOKEN_BUCKET("refused", 100000, HIRATE_RATE(1, HIRATE_HOURS(1)));
 
 static server *redis;
 

@@ -172,7 +172,8 @@ static void compare(trace *t, const expectation *e)
     assert_int_equal(got->reset_ms, want->reset_ms);
     assert_int_equal(got->delay_ms, want->delay_ms);
     assert_int_equal(got->charge, want->charge);
-    assert_int_equal(got->cost, want->cost);
+    if (got->op != HIRATE_OP_RESET)
+        assert_int_equal(got->cost, want->cost);
     assert_int_equal(got->used, want->used);
     assert_int_equal(got->time_us, want->time_us);
     assert_string_equal(e->got.policy, want->policy);
@@ -218,6 +219,9 @@ static void run_trace(const char *test, bool back)
     t.redis = server_start(&(server_options){.fake_clock = true});
     server_set_clock(t.redis, t.now_us);
     driver_open(&t.d, server_uri(t.redis));
+    answer warm; /* a script not known yet may be sent again out of order; that is not to be met here */
+    random_limit(&t, &t.limits[0]);
+    driver_ask(&t.d, &warm, &t.limits[0], "warm", 0);
     int limits = driver_slow() ? 4 : 30, turns = driver_slow() ? 40 : 150;
     for (int round = 0; round < limits; round++) {
         for (int i = 0; i < LIMITS; i++)
