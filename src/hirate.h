@@ -159,7 +159,8 @@ typedef struct hirate_limit {
  *         HIRATE_TOKEN_BUCKET("login", 20, HIRATE_RATE(1, HIRATE_SECONDS(3)));
  */
 #define HIRATE_TOKEN_BUCKET(name, cap, rate)                                                                          \
-    HIRATE_TOKEN_BUCKET_FLAGS(name, cap, rate, 0)
+    { HIRATE_LIMIT_SIZE_(name), HIRATE_LIMIT_VERSION, HIRATE_KIND_TOKEN_BUCKET, "" name, HIRATE_CAPACITY_(cap), rate, \
+      0, { 0, 0, 0, 0, 0, 0, 0 } }
 
 /* The same with HIRATE_LIMIT_… flags. */
 #define HIRATE_TOKEN_BUCKET_FLAGS(name, cap, rate, flags)                                                             \
@@ -184,7 +185,8 @@ HIRATE_API void hirate_limit_token_bucket(hirate_limit *limit, const char *polic
 HIRATE_API int hirate_limit_check(const hirate_limit *limit, hirate_error *error);
 
 /*
- * Read a limit from text: `NAME ALGORITHM key=value …`, as in "login token-bucket capacity=20 rate=1/3s".
+ * Read a limit from text: `NAME ALGORITHM key=value …`, as in "login token-bucket capacity=20 rate=1/3s"; a further
+ * `cache-denials=yes` sets HIRATE_LIMIT_CACHE_DENIALS.
  * Durations are a whole number (1 if left out) and one of us ms s m h d. The name is stored in `policy`, to which
  * limit->policy then points. 0, or HIRATE_EINVAL (*error says why; *limit and policy are unchanged).
  */

@@ -213,6 +213,7 @@ static bool is_last_limit(const hirate_local *local, const hirate_limit *limit)
     return limit != NULL && limit->struct_size == sizeof *limit && last->struct_size == sizeof *last &&
            last->version == limit->version && last->kind == limit->kind && last->capacity == limit->capacity &&
            last->rate.tokens == limit->rate.tokens && last->rate.period_us == limit->rate.period_us &&
+           last->flags == limit->flags &&
            memcmp(last->reserved, limit->reserved, sizeof last->reserved) == 0 && limit->policy != NULL &&
            strcmp(local->policy.name, limit->policy) == 0;
 }

@@ -20,6 +20,7 @@
 
 __extension__ typedef unsigned __int128 u128;
 
+#define FLAGS_KNOWN HIRATE_LIMIT_CACHE_DENIALS
 #define FULL_MAX (UINT64_C(1) << 52)
 #define RATE_MAX HIRATE_COST_MAX /* 2^53 - 1 */
 #define RETURN_MAX ((UINT64_C(1) << 53) / 1000)
@@ -123,6 +124,9 @@ static int check_header(const hirate_limit *limit, hirate_error *error)
     if (limit->kind != HIRATE_KIND_TOKEN_BUCKET)
         return hr_fail(error, HIRATE_EINVAL, "limit.kind: %u is not known; accepted: %d (token bucket)",
                        (unsigned)limit->kind, (int)HIRATE_KIND_TOKEN_BUCKET);
+    if (limit->flags & ~FLAGS_KNOWN)
+        return hr_fail(error, HIRATE_EINVAL, "limit.flags: %#" PRIx64 "; accepted: HIRATE_LIMIT_CACHE_DENIALS or 0",
+                       limit->flags);
     for (size_t i = 0; i < sizeof limit->reserved / sizeof limit->reserved[0]; i++)
         if (limit->reserved[i] != 0)
             return hr_fail(error, HIRATE_EINVAL, "limit.reserved: element %zu is %" PRIu64 "; accepted: 0", i,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * policy: reads a limit from text, `NAME token-bucket capacity=C rate=N/DURATION`.
+ * policy: reads a limit from text, `NAME token-bucket capacity=C rate=N/DURATION [cache-denials=yes]`.
  *
  * Strict, as a limit that is not quite the one that was meant does harm in silence: every word must be known, every
  * key given once, every number written in digits. Words are separated by spaces and tabs. The result is built apart
@@ -13,7 +13,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define SPEC_SYNTAX "NAME token-bucket capacity=C rate=N/DURATION"
+#define SPEC_SYNTAX "NAME token-bucket capacity=C rate=N/DURATION [cache-denials=yes]"
 enum {
     SPEC_LEN_MAX = 4096,
     QUOTE_LEN_MAX = 64 /* bytes of a user's word that an error text repeats */
@@ -29,6 +29,7 @@ typedef struct spec {
     char name[HIRATE_POLICY_SIZE];
     uint64_t capacity;
     hirate_rate rate;
+    uint64_t flags;
     unsigned seen; /* a bit for each of keys[] */
 } spec;
 
@@ -101,13 +102,24 @@ static int read_rate(spec *out, word value, hirate_error *error)
     return 0;
 }
 
+static int read_cache_denials(spec *out, word value, hirate_error *error)
+{
+    if (!word_is(value, "yes"))
+        return hr_fail(error, HIRATE_EINVAL, "cache-denials: '%.*s' is not accepted; accepted: yes, or leave it out",
+                       quote_len(value), value.text);
+    out->flags |= HIRATE_LIMIT_CACHE_DENIALS;
+    return 0;
+}
+
 static const struct key {
     const char *name;
     const char *accepted;
     read_value_fn *read;
+    bool optional;
 } keys[] = {
-    {"capacity", "capacity=C, a whole number of tokens from 0", read_capacity},
-    {"rate", "rate=N/DURATION, as 50/s, 1/3s or 7/13ms", read_rate},
+    {"capacity", "capacity=C, a whole number of tokens from 0", read_capacity, false},
+    {"rate", "rate=N/DURATION, as 50/s, 1/3s or 7/13ms", read_rate, false},
+    {"cache-denials", "cache-denials=yes", read_cache_denials, true},
 };
 enum { KEYS = sizeof keys / sizeof keys[0] };
 
@@ -120,7 +132,7 @@ static int read_pair(spec *out, word w, hirate_error *error)
     while (i < KEYS && !word_is(name, keys[i].name))
         i++;
     if (i == KEYS)
-        return hr_fail(error, HIRATE_EINVAL, "'%.*s': unknown key; accepted: capacity, rate", quote_len(name),
+        return hr_fail(error, HIRATE_EINVAL, "'%.*s': unknown key; accepted: capacity, rate, cache-denials", quote_len(name),
                        name.text);
     if (equals == NULL)
         return hr_fail(error, HIRATE_EINVAL, "%s: has no value; accepted: %s", keys[i].name, keys[i].accepted);
@@ -141,14 +153,14 @@ static int read_spec(spec *out, const char *text, hirate_error *error)
     for (word w = next_word(&rest); rc == 0 && w.len > 0; w = next_word(&rest))
         rc = read_pair(out, w, error);
     for (size_t i = 0; rc == 0 && i < KEYS; i++)
-        if ((out->seen & 1U << i) == 0)
+        if (!keys[i].optional && (out->seen & 1U << i) == 0)
             rc = hr_fail(error, HIRATE_EINVAL, "%s: missing; accepted: %s", keys[i].name, keys[i].accepted);
     return rc;
 }
 
 int hirate_limit_parse(const char *text, hirate_limit *limit, char policy[HIRATE_POLICY_SIZE], hirate_error *error)
 {
-    spec out = {"", 0, {0, 0}, 0};
+    spec out = {.capacity = 0};
     hirate_limit made;
 
     if (text == NULL || limit == NULL || policy == NULL)
@@ -163,6 +175,7 @@ int hirate_limit_parse(const char *text, hirate_limit *limit, char policy[HIRATE
     if (rc != 0)
         return rc;
     hirate_limit_token_bucket(&made, out.name, out.capacity, out.rate);
+    made.flags = out.flags;
     rc = hirate_limit_check(&made, error);
     if (rc != 0)
         return rc;

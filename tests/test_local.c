@@ -444,7 +444,7 @@ static void test_local_wrong_limit_is_refused_after_a_good_one(void **state)
 
 static void test_local_zeroed_limit_is_refused_first(void **state)
 {
-    hirate_limit zero = {0, 0, 0, "", 0, {0, 0}, {0}};
+    hirate_limit zero = {.policy = ""};
     hirate_request request = make_request(HIRATE_OP_ACQUIRE, &zero, "a", 1);
 
     assert_refused(*state, &request, NOW, "limit.struct_size: 0");
