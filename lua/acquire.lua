@@ -7,7 +7,8 @@
 --          and after it for each of those keys
 --              -1                    reset: delete it
 --              0                     peek: read only
---              m, then m * (units, count)     acquires: `count` times in a row take `units`, or touch (units = 0)
+--              m, then m * (units, count)     acquires: `count` times in a row take `units` if they are there; units = 0,
+--                                             only first, is an acquire that takes nothing but is written all the same
 -- Reply    one string of little-endian doubles: now in microseconds, the call's number, then for each key two:
 --              units, lag            as found, before anything is taken: what each acquire gets follows from these
 --              1 or 0, 0             reset: there was, was not, something to forget
@@ -97,17 +98,19 @@ while k < last do
             if units < 0 then
                 i = i + 2 * op
             elseif op > 0 then
-                local left = units
+                local left, behind = units, lag
                 for j = i, i + 2 * op - 2, 2 do
                     local take = ops[j]
-                    if take > 0 and take <= left then
+                    if take == 0 then
+                        if left == full then at, behind = now, 0 end -- it would be deleted, and found absent again
+                    elseif take <= left then
                         local count = ops[j + 1]
                         left = left - (count == 1 and 1 or min(count, floor(left / take))) * take
                     end
                 end
                 i = i + 2 * op
                 local expiry = 0
-                if left < full then expiry = ceil((full - left + lag) / (1000 * n)) end
+                if left < full then expiry = ceil((full - left + behind) / (1000 * n)) end
                 if expiry == 0 then
                     if value then
                         call('DEL', key)

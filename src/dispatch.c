@@ -137,6 +137,8 @@ static void answer_item(hr_dispatch *dispatch, const hr_call *call, const hr_cal
     if ((entry->limit->flags & HIRATE_LIMIT_CACHE_DENIALS) && item->op == HIRATE_OP_ACQUIRE &&
         decision.verdict == HIRATE_DENIED && decision.retry_after_ms != HIRATE_NEVER)
         note_denial(dispatch, call, entry, item, &decision);
+    if (item->op == HIRATE_OP_ACQUIRE)
+        hr_token_bucket_keep(&entry->limit->policy, bucket, now_us);
     if (!item->request)
         return;
     bool took = decision.verdict == HIRATE_ALLOWED && item->op == HIRATE_OP_ACQUIRE && item->cost;
