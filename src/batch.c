@@ -257,6 +257,7 @@ hr_call *hr_batch_form(hr_batch *batch, enum hr_script_how how)
         return NULL;
     batch->free_calls = call->next;
     batch->formed++;
+    call->number = (uint32_t)batch->formed;
     call->how = how;
     call->key_count = call->item_count = 0;
     call->key_bytes = 0;
@@ -335,7 +336,7 @@ static void encode_entry(const hr_call *call, const hr_call_key *entry, hr_scrip
 
 int hr_batch_encode(const hr_call *call, hr_script_call *out)
 {
-    hr_script_begin(out);
+    hr_script_begin(out, call->number);
     for (uint32_t i = 0; i < call->key_count;) {
         const hr_limit *limit = call->keys[i].limit;
         uint32_t end = i + 1;

@@ -185,7 +185,7 @@ static void answer_key(hr_dispatch *dispatch, const hr_call *call, const hr_call
 /* Is every key's part something the script can have said? */
 static bool reply_makes_sense(const hr_call *call, const hr_link_reply *reply, int64_t *now_us)
 {
-    if (!reply->is_string || !hr_script_reply_ok(reply->data, reply->len, call->key_count, now_us))
+    if (!reply->is_string || !hr_script_reply_ok(reply->data, reply->len, call->key_count, call->number, now_us))
         return false;
     for (uint32_t i = 0; i < call->key_count; i++) {
         const hr_call_key *entry = &call->keys[i];
