@@ -22,6 +22,8 @@ static const hirate_options DEFAULTS = {
     .max_call_keys = 128,
     .max_call_acquires = 1024,
     .max_denials = 65536,
+    .breaker_failures = 5,
+    .max_local_keys = 65536,
 };
 
 void hirate_options_init_sized(hirate_options *options, size_t size)
@@ -68,6 +70,10 @@ static int check_values(const hirate_options *options, hirate_error *error)
         rc = check_count("max_call_acquires", options->max_call_acquires, 1024, error);
     if (!rc)
         rc = check_count("max_denials", options->max_denials, 1u << 22, error);
+    if (!rc)
+        rc = check_count("breaker_failures", options->breaker_failures, 1000000, error);
+    if (!rc)
+        rc = check_count("max_local_keys", options->max_local_keys, 1u << 22, error);
     return rc;
 }
 
