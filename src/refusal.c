@@ -78,6 +78,8 @@ static const char *unwrap(const char *text, size_t len)
 
 hr_refusal hr_refusal_of(const char *text, size_t len)
 {
+    if (!len)
+        return UNLISTED;
     const char *inner = unwrap(text, len);
     size_t inner_len = len - (size_t)(inner - text);
 
