@@ -16,7 +16,7 @@ static bool reserved_is_zero(const hirate_limit *from)
 /* What makes two limits the same. `from` may be anything: what is not known to be right goes to hr_policy_compile. */
 static bool same_value(const hr_limit *limit, const hirate_limit *from)
 {
-    return from->struct_size >= sizeof *from && from->version == HIRATE_LIMIT_VERSION && from->policy &&
+    return from->struct_size == sizeof *from && from->version == HIRATE_LIMIT_VERSION && from->policy &&
            reserved_is_zero(from) && limit->policy.capacity == from->capacity && limit->rate.tokens == from->rate.tokens &&
            limit->rate.period_us == from->rate.period_us && limit->policy.kind == from->kind &&
            limit->flags == from->flags &&
