@@ -2,13 +2,14 @@
 -- Decide a batch of acquires, peeks and resets under token buckets, on this server's clock.
 --
 -- KEYS     1 to 256 distinct keys, one bucket each.
--- ARGV[1]  a MessagePack array of integers: for each run of keys under the same limit
+-- ARGV[1]  a MessagePack array of integers: the call's number, then for each run of keys under the same limit
 --              n, p, full, keys      n units return each microsecond, p units are one token, full = capacity*p
 --          and after it for each of those keys
 --              -1                    reset: delete it
 --              0                     peek: read only
---              m, then m * (units, count)     acquires: `count` times in a row take `units`, or touch (units = 0)
--- Reply    one string of little-endian doubles: now in microseconds, then for each key two:
+--              m, then m * (units, count)     acquires: `count` times in a row take `units` if they are there; units = 0,
+--                                             only first, is an acquire that takes nothing but is written all the same
+-- Reply    one string of little-endian doubles: now in microseconds, the call's number, then for each key two:
 --              units, lag            as found, before anything is taken: what each acquire gets follows from these
 --              1 or 0, 0             reset: there was, was not, something to forget
 --              -1, 0                 the key holds something else: nothing taken, nothing written
@@ -30,7 +31,7 @@ local ops = cmsgpack.unpack(ARGV[1])
 local values = call('MGET', unpack(KEYS))
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local out = {now}
+local out = {now, ops[1]}
 
 -- units, p and at of a stored bucket; nil if it is not one.
 local function decode(value)
@@ -58,7 +59,7 @@ local function reset(key, value)
     return absent(key) and 0 or -1
 end
 
-local i, k, last = 1, 0, #KEYS
+local i, k, last = 2, 0, #KEYS
 while k < last do
     local n, p, full = ops[i], ops[i + 1], ops[i + 2]
     local stop = k + ops[i + 3]
@@ -97,17 +98,19 @@ while k < last do
             if units < 0 then
                 i = i + 2 * op
             elseif op > 0 then
-                local left = units
+                local left, behind = units, lag
                 for j = i, i + 2 * op - 2, 2 do
                     local take = ops[j]
-                    if take > 0 and take <= left then
+                    if take == 0 then
+                        if left == full then at, behind = now, 0 end -- it would be deleted, and found absent again
+                    elseif take <= left then
                         local count = ops[j + 1]
                         left = left - (count == 1 and 1 or min(count, floor(left / take))) * take
                     end
                 end
                 i = i + 2 * op
                 local expiry = 0
-                if left < full then expiry = ceil((full - left + lag) / (1000 * n)) end
+                if left < full then expiry = ceil((full - left + behind) / (1000 * n)) end
                 if expiry == 0 then
                     if value then
                         call('DEL', key)
@@ -121,7 +124,7 @@ while k < last do
                 end
             end
         end
-        out[2 * k], out[2 * k + 1] = units, units < 0 and 0 or lag
+        out[2 * k + 1], out[2 * k + 2] = units, units < 0 and 0 or lag
     end
 end
 return pack('<' .. string.rep('d', #out), unpack(out))

@@ -257,6 +257,7 @@ hr_call *hr_batch_form(hr_batch *batch, enum hr_script_how how)
         return NULL;
     batch->free_calls = call->next;
     batch->formed++;
+    call->number = (uint32_t)batch->formed;
     call->how = how;
     call->key_count = call->item_count = 0;
     call->key_bytes = 0;
@@ -290,42 +291,34 @@ static uint32_t run_end(const hr_call *call, const hr_policy *policy, uint32_t a
     return at;
 }
 
-static uint32_t skip_takeless(const hr_call *call, const hr_policy *policy, uint32_t at, uint32_t end)
+/* The first acquire, or the end. */
+static uint32_t skip_peeks(const hr_call *call, uint32_t at, uint32_t end)
 {
-    while (at < end && units_of(&call->items[at], policy) == 0)
+    while (at < end && call->items[at].op == HIRATE_OP_PEEK)
         at++;
     return at;
-}
-
-static bool only_peeks(const hr_call *call, const hr_call_key *entry)
-{
-    for (uint32_t i = 0; i < entry->count; i++) {
-        if (call->items[entry->first + i].op != HIRATE_OP_PEEK)
-            return false;
-    }
-    return true;
 }
 
 static void encode_entry(const hr_call *call, const hr_call_key *entry, hr_script_call *out)
 {
     const hr_policy *policy = &entry->limit->policy;
-    uint32_t start = entry->first, end = start + entry->count, runs = 0, count;
+    uint32_t end = entry->first + entry->count, runs = 0, count;
 
     hr_script_key(out, entry->key->text, entry->key->len);
     if (is_reset(call, entry)) {
         hr_script_reset(out);
         return;
     }
-    if (only_peeks(call, entry)) {
+    uint32_t first = skip_peeks(call, entry->first, end);
+    if (first == end) {
         hr_script_peek(out);
         return;
     }
-    uint32_t first = skip_takeless(call, policy, start, end);
+    /* Only in the first place does it matter that an acquire takes nothing: see lua/acquire.lua. A first run of 0 units ends
+     * where something is taken. */
     for (uint32_t at = first; at < end; runs++)
         at = run_end(call, policy, at, end, units_of(&call->items[at], policy), &count);
-    hr_script_acquires(out, runs ? runs : 1);
-    if (!runs)
-        hr_script_run(out, 0, 1); /* only touch it */
+    hr_script_acquires(out, runs);
     for (uint32_t at = first; at < end;) {
         uint64_t units = units_of(&call->items[at], policy);
         at = run_end(call, policy, at, end, units, &count);
@@ -335,7 +328,7 @@ static void encode_entry(const hr_call *call, const hr_call_key *entry, hr_scrip
 
 int hr_batch_encode(const hr_call *call, hr_script_call *out)
 {
-    hr_script_begin(out);
+    hr_script_begin(out, call->number);
     for (uint32_t i = 0; i < call->key_count;) {
         const hr_limit *limit = call->keys[i].limit;
         uint32_t end = i + 1;

@@ -50,6 +50,7 @@ typedef struct hr_call {
     hr_link_call link; /* first: the link knows a call by it */
     struct hr_call *next;
     enum hr_script_how how;
+    uint32_t number;
     uint32_t key_count, item_count;
     size_t key_bytes;
     int64_t sent_us;

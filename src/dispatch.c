@@ -137,6 +137,8 @@ static void answer_item(hr_dispatch *dispatch, const hr_call *call, const hr_cal
     if ((entry->limit->flags & HIRATE_LIMIT_CACHE_DENIALS) && item->op == HIRATE_OP_ACQUIRE &&
         decision.verdict == HIRATE_DENIED && decision.retry_after_ms != HIRATE_NEVER)
         note_denial(dispatch, call, entry, item, &decision);
+    if (item->op == HIRATE_OP_ACQUIRE)
+        hr_token_bucket_keep(&entry->limit->policy, bucket, now_us);
     if (!item->request)
         return;
     bool took = decision.verdict == HIRATE_ALLOWED && item->op == HIRATE_OP_ACQUIRE && item->cost;
@@ -185,7 +187,7 @@ static void answer_key(hr_dispatch *dispatch, const hr_call *call, const hr_call
 /* Is every key's part something the script can have said? */
 static bool reply_makes_sense(const hr_call *call, const hr_link_reply *reply, int64_t *now_us)
 {
-    if (!reply->is_string || !hr_script_reply_ok(reply->data, reply->len, call->key_count, now_us))
+    if (!reply->is_string || !hr_script_reply_ok(reply->data, reply->len, call->key_count, call->number, now_us))
         return false;
     for (uint32_t i = 0; i < call->key_count; i++) {
         const hr_call_key *entry = &call->keys[i];

@@ -135,12 +135,14 @@ static void on_reply(redisAsyncContext *hiredis, void *object, void *privdata)
     hr_link_call *call = privdata;
     const redisReply *reply = object;
 
-    if (!reply) {
+    if (!reply)
         note_hiredis_error(link, hiredis);
+    else
+        link->reader.outstanding--;
+    if (!reply || link->abandoned) { /* what follows a reply that made no sense may be anyone's */
         link->events.lost(link->arg, call, call->end <= bytes_written(link, hiredis));
         return;
     }
-    link->reader.outstanding--;
     hr_link_reply seen = {
         .is_string = reply->type == REDIS_REPLY_STRING,
         .is_error = reply->type == REDIS_REPLY_ERROR,

@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-#define BUCKET_BYTES (2 * sizeof(double)) /* of a reply, for each key */
+#define HEAD_BYTES   (2 * sizeof(double)) /* of a reply: now, the call's number */
+#define BUCKET_BYTES (2 * sizeof(double)) /* for each key: units, lag */
 
 /* MessagePack: https://github.com/msgpack/msgpack/blob/master/spec.md, integers and arrays. */
 enum { MSGPACK_U8 = 0xcc, MSGPACK_U16 = 0xcd, MSGPACK_U32 = 0xce, MSGPACK_U64 = 0xcf };
@@ -50,12 +51,13 @@ void hr_script_free(hr_script_call *call)
     hr_bytes_free(&call->command);
 }
 
-void hr_script_begin(hr_script_call *call)
+void hr_script_begin(hr_script_call *call, uint32_t number)
 {
     hr_bytes_clear(&call->keys);
     hr_bytes_clear(&call->ops);
     hr_bytes_clear(&call->command);
     call->key_count = call->op_count = 0;
+    add_op(call, number);
 }
 
 void hr_script_limit(hr_script_call *call, const hr_policy *policy, uint32_t keys)
@@ -177,12 +179,12 @@ static bool is_integer(double value, double most)
     return value >= 0 && value <= most && (double)(uint64_t)value >= value;
 }
 
-bool hr_script_reply_ok(const char *reply, size_t len, uint32_t keys, int64_t *now_us)
+bool hr_script_reply_ok(const char *reply, size_t len, uint32_t keys, uint32_t number, int64_t *now_us)
 {
-    if (len != sizeof(double) + keys * BUCKET_BYTES)
+    if (len != HEAD_BYTES + keys * BUCKET_BYTES)
         return false;
-    double now = read_double(reply);
-    if (!is_integer(now, (double)HIRATE_COST_MAX))
+    double now = read_double(reply), echo = read_double(reply + sizeof(double));
+    if (!is_integer(now, (double)HIRATE_COST_MAX) || !is_integer(echo, UINT32_MAX) || (uint32_t)echo != number)
         return false;
     *now_us = (int64_t)now;
     return true;
@@ -190,7 +192,7 @@ bool hr_script_reply_ok(const char *reply, size_t len, uint32_t keys, int64_t *n
 
 hr_script_found hr_script_read(const char *reply, uint32_t index, uint64_t most)
 {
-    const char *at = reply + sizeof(double) + index * BUCKET_BYTES;
+    const char *at = reply + HEAD_BYTES + index * BUCKET_BYTES;
     double units = read_double(at), lag = read_double(at + sizeof(double));
 
     if (is_integer(units, (double)most) && is_integer(lag, (double)most))

@@ -3,7 +3,7 @@
  * script: how a call of lua/acquire.lua is written and its reply read. Pure: bytes in, bytes out.
  *
  * A call is put together key by key:
- *     hr_script_begin(&call);
+ *     hr_script_begin(&call, number);
  *     for each run of keys under one limit: hr_script_limit(&call, policy, keys);
  *         for each key: hr_script_key(&call, key, len), then hr_script_reset, or hr_script_peek, or
  *                       hr_script_acquires(&call, runs) and `runs` times hr_script_run(&call, units, count);
@@ -30,7 +30,8 @@ enum hr_script_how {
 };
 
 void hr_script_free(hr_script_call *call);
-void hr_script_begin(hr_script_call *call);
+/* `number` comes back in the reply, so that no other call's reply is taken for this one's. */
+void hr_script_begin(hr_script_call *call, uint32_t number);
 void hr_script_limit(hr_script_call *call, const hr_policy *policy, uint32_t keys);
 void hr_script_key(hr_script_call *call, const void *key, size_t len);
 void hr_script_reset(hr_script_call *call);
@@ -47,8 +48,8 @@ typedef struct hr_script_found {
     uint64_t lag;
 } hr_script_found;
 
-/* Is this the reply to a call of `keys` keys? Then *now_us is set and hr_script_read reads each key's part. */
-bool hr_script_reply_ok(const char *reply, size_t len, uint32_t keys, int64_t *now_us);
+/* Is this the reply to call `number` of `keys` keys? Then *now_us is set and hr_script_read reads each key's part. */
+bool hr_script_reply_ok(const char *reply, size_t len, uint32_t keys, uint32_t number, int64_t *now_us);
 /* Key `index` of a reply that is ok. HR_FOUND_INVALID unless both numbers are integers 0 … `most`. */
 hr_script_found hr_script_read(const char *reply, uint32_t index, uint64_t most);
 

@@ -93,3 +93,11 @@ hr_decision hr_token_bucket_take(const hr_policy *policy, hr_token_bucket_now *b
     decision.reset_ms = hr_token_bucket_reset_ms(policy, bucket);
     return decision;
 }
+
+void hr_token_bucket_keep(const hr_policy *policy, hr_token_bucket_now *bucket, int64_t now_us)
+{
+    if (bucket->units != policy->full)
+        return;
+    bucket->lag = 0;
+    bucket->at = now_us;
+}

@@ -34,6 +34,10 @@ hr_token_bucket_now hr_token_bucket_load(const hr_policy *policy, const hr_token
 /* Decide one request of `cost`; what is allowed is taken from bucket->units. */
 hr_decision hr_token_bucket_take(const hr_policy *policy, hr_token_bucket_now *bucket, uint64_t cost);
 
+/* What becomes of it by being stored and found again at the same moment: a full bucket is not kept, so it has no lag. Between
+ * acquires that are decided together. */
+void hr_token_bucket_keep(const hr_policy *policy, hr_token_bucket_now *bucket, int64_t now_us);
+
 /* reset_ms: ceil((full - units + lag) / (1000·n)), 0 when full. The expiry to store with. */
 int64_t hr_token_bucket_reset_ms(const hr_policy *policy, const hr_token_bucket_now *bucket);
 

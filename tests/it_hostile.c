@@ -157,7 +157,7 @@ static void open_client(driver *d, const char *uri)
     options.deadline_ms = 3000;
     options.stall_timeout_ms = 1500;
     options.connect_timeout_ms = 1500;
-    options.max_call_keys = 1; /* so that a reply is three numbers long */
+    options.max_call_keys = 1; /* so that a reply is four numbers long */
     driver_open_with(d, &options, NULL);
 }
 
@@ -319,20 +319,23 @@ static void test_hostile_other_kind_of_reply_is_an_error(void **state)
 static void test_hostile_numbers_out_of_range_are_an_error(void **state)
 {
     (void)state;
-    static const double numbers[][3] = {
-        {1.7e15, -2, 0},    {1.7e15, 0.5, 0},
-        {1.7e15, 1e300, 0}, {1.7e15, (double)__builtin_nan(""), 0},
-        {1.7e15, 5, -1},    {1.7e15, 5, 0.5},
-        {1.7e15, 5, 1e300}, {1.7e15, 5, (double)__builtin_nan("")},
-        {-1, 5, 0},         {(double)__builtin_nan(""), 5, 0},
-        {1e300, 5, 0},      {0.5, 5, 0},
-        {1.7e15, 5e17, 0},  {(double)__builtin_inf(), 5, 0},
+    /* now, the call's number (right for the first connection's first call), units, lag */
+    static const double numbers[][4] = {
+        {1.7e15, 1, -2, 0},    {1.7e15, 1, 0.5, 0},
+        {1.7e15, 1, 1e300, 0}, {1.7e15, 1, (double)__builtin_nan(""), 0},
+        {1.7e15, 1, 5, -1},    {1.7e15, 1, 5, 0.5},
+        {1.7e15, 1, 5, 1e300}, {1.7e15, 1, 5, (double)__builtin_nan("")},
+        {-1, 1, 5, 0},         {(double)__builtin_nan(""), 1, 5, 0},
+        {1e300, 1, 5, 0},      {0.5, 1, 5, 0},
+        {1.7e15, 1, 5e17, 0},  {(double)__builtin_inf(), 1, 5, 0},
+        {1.7e15, 0, 5, 0},     {1.7e15, 1.5, 5, 0},
+        {1.7e15, 5e9, 5, 0},   {1.7e15, (double)__builtin_nan(""), 5, 0},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        char reply[64] = "$24\r\n";
-        memcpy(reply + 5, numbers[i], 24);
-        memcpy(reply + 29, "\r\n", 2);
-        misdeed m = {"numbers", INSTEAD, reply, 31};
+        char reply[64] = "$32\r\n";
+        memcpy(reply + 5, numbers[i], 32);
+        memcpy(reply + 37, "\r\n", 2);
+        misdeed m = {"numbers", INSTEAD, reply, 39};
         suffer(&m, false);
     }
 }

@@ -193,10 +193,12 @@ static void assert_ops(fixture *f, const char *ops, size_t len)
     const hr_call *call = form(f);
 
     assert_int_equal(hr_batch_encode(call, &f->wire), 0);
-    /* behind n = 1, p = 3000000, full = 18000000 and one key */
-    assert_int_equal(f->wire.ops.len, 12 + len);
-    assert_memory_equal(f->wire.ops.data, "\x01\xce\x00\x2d\xc6\xc0\xce\x01\x12\xa8\x80\x01", 12);
-    assert_memory_equal(f->wire.ops.data + 12, ops, len);
+    assert_true(call->number < 0x80);
+    /* behind the call's number, n = 1, p = 3000000, full = 18000000 and one key */
+    assert_int_equal(f->wire.ops.len, 13 + len);
+    assert_int_equal(f->wire.ops.data[0], call->number);
+    assert_memory_equal(f->wire.ops.data + 1, "\x01\xce\x00\x2d\xc6\xc0\xce\x01\x12\xa8\x80\x01", 12);
+    assert_memory_equal(f->wire.ops.data + 13, ops, len);
     drain(f);
 }
 
@@ -206,23 +208,54 @@ static void test_runs_of_equal_costs_are_written_once(void **state)
     fixture *f = fixture_new(1, 8, 16);
 
     (void)state;
-    add(f, HIRATE_OP_ACQUIRE, 0, 1, 0);
+    add(f, HIRATE_OP_PEEK, 0, 1, 2);
     add(f, HIRATE_OP_ACQUIRE, 0, 1, 1);
     add(f, HIRATE_OP_PEEK, 0, 1, 5);
     add(f, HIRATE_OP_ACQUIRE, 0, 1, 1);
     add(f, HIRATE_OP_ACQUIRE, 0, 1, 7); /* above the capacity */
+    add(f, HIRATE_OP_ACQUIRE, 0, 1, HIRATE_COST_MAX);
     add(f, HIRATE_OP_ACQUIRE, 0, 1, 1);
     add(f, HIRATE_OP_ACQUIRE, 0, 1, 2);
     assert_ops(f, two_runs, sizeof two_runs - 1);
-    add(f, HIRATE_OP_ACQUIRE, 0, 1, 7);
-    add(f, HIRATE_OP_ACQUIRE, 0, 1, HIRATE_COST_MAX);
-    add(f, HIRATE_OP_PEEK, 0, 1, 1);
-    assert_ops(f, "\x01\x00\x01", 3); /* takes nothing, but writes */
     add(f, HIRATE_OP_PEEK, 0, 1, 1);
     add(f, HIRATE_OP_PEEK, 0, 1, 0);
     assert_ops(f, "\x00", 1);
     add(f, HIRATE_OP_RESET, 0, 1, 1);
     assert_ops(f, "\xff", 1);
+    fixture_free(f);
+}
+
+static void test_first_acquire_that_takes_nothing_is_written(void **state)
+{
+    static const char ahead[] = "\x02\x00\x02\xce\x00\x2d\xc6\xc0\x01";
+    fixture *f = fixture_new(1, 8, 16);
+
+    (void)state;
+    add(f, HIRATE_OP_ACQUIRE, 0, 1, 7);
+    add(f, HIRATE_OP_ACQUIRE, 0, 1, 0);
+    add(f, HIRATE_OP_ACQUIRE, 0, 1, 1);
+    add(f, HIRATE_OP_ACQUIRE, 0, 1, 0);
+    assert_ops(f, ahead, sizeof ahead - 1);
+    add(f, HIRATE_OP_ACQUIRE, 0, 1, 0);
+    assert_ops(f, "\x01\x00\x01", 3);
+    fixture_free(f);
+}
+
+static void test_each_call_has_a_number_of_its_own(void **state)
+{
+    fixture *f = fixture_new(3, 1, 1);
+    uint32_t numbers[3];
+
+    (void)state;
+    f->batch.formed = UINT32_MAX - 1; /* it goes round */
+    for (size_t i = 0; i < 3; i++) {
+        add(f, HIRATE_OP_ACQUIRE, 0, i, 1);
+        numbers[i] = form(f)->number;
+    }
+    assert_int_equal(numbers[0], UINT32_MAX);
+    assert_int_equal(numbers[1], 0);
+    assert_int_equal(numbers[2], 1);
+    drain(f);
     fixture_free(f);
 }
 
@@ -395,6 +428,8 @@ int main(void)
         cmocka_unit_test(test_answered_while_called_keeps_its_part_of_the_call),
         cmocka_unit_test(test_taken_back_goes_before_what_came_since),
         cmocka_unit_test(test_runs_of_equal_costs_are_written_once),
+        cmocka_unit_test(test_first_acquire_that_takes_nothing_is_written),
+        cmocka_unit_test(test_each_call_has_a_number_of_its_own),
         cmocka_unit_test(test_denial_holds_for_its_limit_name_and_higher_costs),
         cmocka_unit_test(test_denial_is_hidden_by_a_reset_and_gone_after_it),
         cmocka_unit_test(test_denial_decided_before_a_pending_reset_is_not_kept),

@@ -28,48 +28,55 @@ static int64_t next_op(const unsigned char **at)
     return (int64_t)value;
 }
 
-/* What the script leaves of `units` after the runs at *at, as lua/acquire.lua reckons. */
-static uint64_t run_script(const unsigned char **at, int64_t runs, uint64_t units)
+/* What the script leaves after the runs at *at, as lua/acquire.lua reckons; a bucket that is stored full has no lag. */
+static void run_script(const unsigned char **at, int64_t runs, uint64_t full, hr_token_bucket_now *bucket)
 {
-    while (runs-- > 0) {
+    for (int64_t run = 0; run < runs; run++) {
         uint64_t take = (uint64_t)next_op(at), count = (uint64_t)next_op(at);
         assert_true(count >= 1);
-        if (take > 0 && take <= units) {
-            uint64_t fit = units / take;
-            units -= (count < fit ? count : fit) * take;
+        if (take == 0) {
+            assert_int_equal(run, 0);
+            bucket->lag = bucket->units == full ? 0 : bucket->lag;
+        } else if (take <= bucket->units) {
+            uint64_t fit = bucket->units / take;
+            bucket->units -= (count < fit ? count : fit) * take;
         }
     }
-    return units;
 }
 
-static uint64_t decide_each(const hr_call *call, const hr_call_key *entry, uint64_t units, bool *writes)
+static bool decide_each(const hr_call *call, const hr_call_key *entry, hr_token_bucket_now *bucket)
 {
-    hr_token_bucket_now bucket = {.units = units};
+    const hr_policy *policy = &entry->limit->policy;
+    bool writes = false;
 
-    *writes = false;
     for (uint32_t i = 0; i < entry->count; i++) {
         const hr_call_item *item = &call->items[entry->first + i];
-        hr_token_bucket_now copy = bucket;
-        *writes |= item->op == HIRATE_OP_ACQUIRE;
-        (void)hr_token_bucket_take(&entry->limit->policy, item->op == HIRATE_OP_PEEK ? &copy : &bucket, item->cost);
+        if (item->op == HIRATE_OP_PEEK)
+            continue;
+        (void)hr_token_bucket_take(policy, bucket, item->cost);
+        hr_token_bucket_keep(policy, bucket, 0);
+        writes = true;
     }
-    return bucket.units;
+    return writes;
 }
 
-static void check_entry(const hr_call *call, const hr_call_key *entry, const unsigned char **at, uint64_t units)
+static void check_entry(const hr_call *call, const hr_call_key *entry, const unsigned char **at, rng *r)
 {
-    bool writes, is_reset = call->items[entry->first].op == HIRATE_OP_RESET;
-    uint64_t expected = decide_each(call, entry, units, &writes);
+    uint64_t full = entry->limit->policy.full;
+    hr_token_bucket_now found = {.units = rng_upto(r, 2) ? rng_upto(r, full) : full, .lag = rng_upto(r, full)};
+    hr_token_bucket_now left = found;
     int64_t op = next_op(at);
 
-    if (is_reset) {
+    if (call->items[entry->first].op == HIRATE_OP_RESET) {
         assert_int_equal(entry->count, 1);
         assert_int_equal(op, -1);
         return;
     }
-    assert_int_equal(op > 0, writes);
+    assert_int_equal(op > 0, decide_each(call, entry, &found));
     assert_true(op >= 0);
-    assert_true(run_script(at, op, units) == expected);
+    run_script(at, op, full, &left);
+    assert_true(left.units == found.units);
+    assert_true(left.lag == found.lag);
 }
 
 static void check_encoding(fixture *f, const hr_call *call, rng *r)
@@ -79,6 +86,7 @@ static void check_encoding(fixture *f, const hr_call *call, rng *r)
     const unsigned char *at = (const unsigned char *)f->wire.ops.data, *end = at + f->wire.ops.len;
     const char *key = f->wire.keys.data;
 
+    assert_true((uint64_t)next_op(&at) == call->number);
     for (uint32_t i = 0; i < call->key_count;) {
         const hr_policy *policy = &call->keys[i].limit->policy;
         assert_true((uint64_t)next_op(&at) == policy->n);
@@ -88,7 +96,7 @@ static void check_encoding(fixture *f, const hr_call *call, rng *r)
         assert_true(keys > 0);
         for (; keys > 0; keys--, i++) {
             assert_ptr_equal(&call->keys[i].limit->policy, policy);
-            check_entry(call, &call->keys[i], &at, rng_upto(r, policy->full));
+            check_entry(call, &call->keys[i], &at, r);
             key = strchr(key, '\n') + 1;
             assert_memory_equal(key, call->keys[i].key->text, call->keys[i].key->len);
             key += call->keys[i].key->len + 2;

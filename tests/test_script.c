@@ -18,6 +18,8 @@
 static const hr_policy LOGIN = {
     .capacity = 20, .n = 1, .p = 3000000, .full = 60000000, .kind = HIRATE_KIND_TOKEN_BUCKET};
 
+enum { NUMBER = 5 }; /* of the calls: one byte, 05 */
+
 /* ------------------------------------------------------------------------------------------- reading it back -- */
 
 enum { ARGS = 16, OPS = 70000 };
@@ -113,12 +115,12 @@ static void assert_arg(const decoded *d, size_t i, const char *text)
 
 static void test_one_acquire_byte_for_byte(void **state)
 {
-    static const char ops[] = "\x97\x01\xce\x00\x2d\xc6\xc0\xce\x03\x93\x87\x00\x01\x01\xce\x00\x2d\xc6\xc0\x01";
+    static const char ops[] = "\x98\x05\x01\xce\x00\x2d\xc6\xc0\xce\x03\x93\x87\x00\x01\x01\xce\x00\x2d\xc6\xc0\x01";
     hr_script_call call = {0};
     char expected[256];
 
     (void)state;
-    hr_script_begin(&call);
+    hr_script_begin(&call, NUMBER);
     hr_script_limit(&call, &LOGIN, 1);
     hr_script_key(&call, "hirate:login:a", 14);
     hr_script_acquires(&call, 1);
@@ -127,21 +129,21 @@ static void test_one_acquire_byte_for_byte(void **state)
 
     int head =
         snprintf(expected, sizeof expected,
-                 "*5\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n1\r\n$14\r\nhirate:login:a\r\n$20\r\n", hr_script_sha1());
-    assert_int_equal(call.command.len, (size_t)head + 22);
+                 "*5\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n1\r\n$14\r\nhirate:login:a\r\n$21\r\n", hr_script_sha1());
+    assert_int_equal(call.command.len, (size_t)head + 23);
     assert_memory_equal(call.command.data, expected, (size_t)head);
-    assert_memory_equal(call.command.data + head, ops, 20);
-    assert_memory_equal(call.command.data + head + 20, "\r\n", 3); /* NUL behind it */
+    assert_memory_equal(call.command.data + head, ops, 21);
+    assert_memory_equal(call.command.data + head + 21, "\r\n", 3); /* NUL behind it */
     hr_script_free(&call);
 }
 
 static void test_reset_and_peek_byte_for_byte(void **state)
 {
-    static const char ops[] = "\x96\x01\xce\x00\x2d\xc6\xc0\xce\x03\x93\x87\x00\x02\xff\x00";
+    static const char ops[] = "\x97\x05\x01\xce\x00\x2d\xc6\xc0\xce\x03\x93\x87\x00\x02\xff\x00";
     hr_script_call call = {0};
 
     (void)state;
-    hr_script_begin(&call);
+    hr_script_begin(&call, NUMBER);
     hr_script_limit(&call, &LOGIN, 2);
     hr_script_key(&call, "a", 1);
     hr_script_reset(&call);
@@ -159,11 +161,11 @@ static void test_reset_and_peek_byte_for_byte(void **state)
 static void test_several_limits_and_keys_are_read_back(void **state)
 {
     static const hr_policy other = {.capacity = 3, .n = 7, .p = 2, .full = 6, .kind = HIRATE_KIND_TOKEN_BUCKET};
-    static const int64_t expected[] = {1, 3000000, 60000000, 2, 2, 3000000, 5, 6000000, 1, -1, 7, 2, 6, 1, 0};
+    static const int64_t expected[] = {NUMBER, 1, 3000000, 60000000, 2, 2, 3000000, 5, 6000000, 1, -1, 7, 2, 6, 1, 0};
     hr_script_call call = {0};
 
     (void)state;
-    hr_script_begin(&call);
+    hr_script_begin(&call, NUMBER);
     hr_script_limit(&call, &LOGIN, 2);
     hr_script_key(&call, "p:login:\r\n\0$", 12);
     hr_script_acquires(&call, 2);
@@ -215,35 +217,35 @@ static void test_integers_take_the_width_they_need(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        hr_script_begin(&call);
+        hr_script_begin(&call, NUMBER);
         hr_script_run(&call, cases[i].value, 1);
-        assert_int_equal(call.ops.len, cases[i].len + 1);
-        assert_memory_equal(call.ops.data, cases[i].bytes, cases[i].len);
+        assert_int_equal(call.ops.len, 1 + cases[i].len + 1);
+        assert_memory_equal(call.ops.data + 1, cases[i].bytes, cases[i].len);
     }
     hr_script_free(&call);
 }
 
 static void test_array_header_takes_the_width_it_needs(void **state)
 {
-    static const uint32_t counts[] = {4, 14, 16, 256, 65534, 65536, 69000};
+    static const uint32_t counts[] = {4, 14, 16, 256, 65534, 65536, 69000} /* and the number */;
     hr_script_call call = {0};
 
     (void)state;
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        hr_script_begin(&call);
+        hr_script_begin(&call, NUMBER);
         for (uint32_t n = 0; n < counts[i]; n += 2)
             hr_script_run(&call, n & 0x7f, n & 0x7f);
         assert_int_equal(hr_script_finish(&call, HR_SCRIPT_BY_SHA), 0);
         const decoded *d = decode(&call.command);
-        assert_int_equal(d->op_count, counts[i]);
+        assert_int_equal(d->op_count, 1 + counts[i]);
         for (size_t n = 0; n < counts[i]; n++)
-            assert_int_equal(d->ops[n], n / 2 * 2 & 0x7f);
+            assert_int_equal(d->ops[1 + n], n / 2 * 2 & 0x7f);
     }
-    hr_script_begin(&call); /* 15: the last of the shortest form */
+    hr_script_begin(&call, NUMBER); /* 16: the first of the next form */
     for (int n = 0; n < 15; n++)
         hr_script_peek(&call);
     assert_int_equal(hr_script_finish(&call, HR_SCRIPT_BY_SHA), 0);
-    assert_int_equal(decode(&call.command)->op_count, 15);
+    assert_int_equal(decode(&call.command)->op_count, 16);
     hr_script_free(&call);
 }
 
@@ -255,7 +257,7 @@ static void test_most_keys_are_counted_in_decimal(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        hr_script_begin(&call);
+        hr_script_begin(&call, NUMBER);
         hr_script_limit(&call, &LOGIN, counts[i]);
         for (uint32_t n = 0; n < counts[i]; n++) {
             hr_script_key(&call, "key", 3);
@@ -327,7 +329,7 @@ static void test_text_is_what_the_sha1_names(void **state)
     (void)state;
     sha1_hex("abc", 3, hex);
     assert_string_equal(hex, "a9993e364706816aba3e25717850c26c9cd0d89d");
-    hr_script_begin(&call);
+    hr_script_begin(&call, NUMBER);
     hr_script_limit(&call, &LOGIN, 1);
     hr_script_key(&call, "k", 1);
     hr_script_peek(&call);
@@ -347,7 +349,7 @@ static int write_long_call(hr_script_call *call)
     char key[600];
 
     memset(key, 'k', sizeof key);
-    hr_script_begin(call);
+    hr_script_begin(call, NUMBER);
     hr_script_limit(call, &LOGIN, 12);
     for (int i = 0; i < 12; i++) {
         hr_script_key(call, key, sizeof key);
@@ -373,7 +375,7 @@ static void test_each_allocation_failing_is_no_memory_and_later_works(void **sta
         assert_int_equal(write_long_call(&call), 0);
         const decoded *d = decode(&call.command);
         assert_int_equal(d->argc, 16);
-        assert_int_equal(d->op_count, 4 + 12 * 201);
+        assert_int_equal(d->op_count, 1 + 4 + 12 * 201);
         hr_script_free(&call);
     }
     assert_true(failures >= 6); /* three buffers, each grown at least once */
@@ -390,35 +392,41 @@ static void put_double(char *to, double value)
         to[i] = (char)(bits >> (8 * i) & 0xff);
 }
 
-static bool now_ok(double now, int64_t *now_us)
+static bool head_ok(double now, double echo, uint32_t number, int64_t *now_us)
 {
-    char reply[8];
+    char reply[16];
 
     put_double(reply, now);
-    return hr_script_reply_ok(reply, sizeof reply, 0, now_us);
+    put_double(reply + 8, echo);
+    return hr_script_reply_ok(reply, sizeof reply, 0, number, now_us);
+}
+
+static bool now_ok(double now, int64_t *now_us)
+{
+    return head_ok(now, NUMBER, NUMBER, now_us);
 }
 
 static hr_script_found found(double units, double lag, uint64_t most)
 {
-    char reply[8 + 2 * 16];
+    char reply[16 + 2 * 16];
 
     memset(reply, 0xff, sizeof reply);
-    put_double(reply + 24, units);
-    put_double(reply + 32, lag);
+    put_double(reply + 32, units);
+    put_double(reply + 40, lag);
     return hr_script_read(reply, 1, most);
 }
 
 static void test_reply_length_is_exact(void **state)
 {
-    char reply[8 + 3 * 16 + 1] = {0};
+    char reply[16 + 3 * 16 + 1] = {0};
     int64_t now_us = -7;
 
     (void)state;
     for (size_t len = 0; len <= sizeof reply; len++) {
         for (uint32_t keys = 0; keys <= 3; keys++)
-            assert_int_equal(hr_script_reply_ok(reply, len, keys, &now_us), len == 8 + 16 * keys);
+            assert_int_equal(hr_script_reply_ok(reply, len, keys, 0, &now_us), len == 16 + 16 * keys);
     }
-    assert_false(hr_script_reply_ok(reply, sizeof reply - 1, UINT32_MAX, &now_us));
+    assert_false(hr_script_reply_ok(reply, sizeof reply - 1, UINT32_MAX, 0, &now_us));
 }
 
 static void test_reply_time_is_an_integer_below_2_53(void **state)
@@ -437,6 +445,33 @@ static void test_reply_time_is_an_integer_below_2_53(void **state)
     assert_true(now_us == INT64_C(9007199254740991));
     assert_true(now_ok(0, &now_us));
     assert_true(now_us == 0);
+}
+
+static void test_reply_carries_its_calls_number(void **state)
+{
+    static const double bad[] = {0, 6, -5, 5.5, 5 + 4294967296.0, 1e300, INFINITY, NAN};
+    int64_t now_us = -7;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_false(head_ok(1, bad[i], NUMBER, &now_us));
+    assert_true(now_us == -7);
+    assert_true(head_ok(1, 0, 0, &now_us));
+    assert_true(head_ok(1, UINT32_MAX, UINT32_MAX, &now_us));
+    assert_false(head_ok(1, 4294967296.0, 0, &now_us));
+}
+
+static void test_number_takes_up_to_four_bytes(void **state)
+{
+    hr_script_call call = {0};
+
+    (void)state;
+    hr_script_begin(&call, UINT32_MAX);
+    assert_int_equal(hr_script_finish(&call, HR_SCRIPT_BY_SHA), 0);
+    const decoded *d = decode(&call.command);
+    assert_int_equal(d->op_count, 1);
+    assert_int_equal(d->ops[0], UINT32_MAX);
+    hr_script_free(&call);
 }
 
 static void test_bucket_is_read_up_to_most(void **state)
@@ -485,6 +520,8 @@ int main(void)
         cmocka_unit_test(test_each_allocation_failing_is_no_memory_and_later_works),
         cmocka_unit_test(test_reply_length_is_exact),
         cmocka_unit_test(test_reply_time_is_an_integer_below_2_53),
+        cmocka_unit_test(test_reply_carries_its_calls_number),
+        cmocka_unit_test(test_number_takes_up_to_four_bytes),
         cmocka_unit_test(test_bucket_is_read_up_to_most),
         cmocka_unit_test(test_minus_one_is_foreign_and_nothing_else_is),
     };

@@ -77,11 +77,24 @@ static void close_client(const scenario *s, hirate *h, tally *t)
     assert_int_equal(t->called, called);
 }
 
-static void submit(hirate *h, const hirate_limit *limit, const char *name, tally *t)
+static void submit_within(hirate *h, const hirate_limit *limit, const char *name, int64_t deadline_ms, tally *t)
 {
     size_t called = t->called;
-    assert_int_equal(hirate_acquire(h, limit, name, strlen(name), 1, on_answer, t), 0);
+    hirate_request request;
+    hirate_request_init(&request);
+    request.limit = limit;
+    request.name = name;
+    request.name_len = strlen(name);
+    request.deadline_ms = deadline_ms;
+    request.cb = on_answer;
+    request.user = t;
+    assert_int_equal(hirate_submit(h, &request, NULL), 0);
     assert_int_equal(t->called, called);
+}
+
+static void submit(hirate *h, const hirate_limit *limit, const char *name, tally *t)
+{
+    submit_within(h, limit, name, 0, t);
 }
 
 void scenario_login(const scenario *s)
@@ -121,12 +134,12 @@ void scenario_thousand_names(const scenario *s)
 void scenario_deadline(const scenario *s)
 {
     tally t = {0};
-    hirate *h = open_client(s, 200);
+    hirate *h = open_client(s, DRIVER_PATIENCE_MS / 2);
     submit(h, &MANY, "deadline", &t);
     run_until(s, &t.called, 1);
     server_pause(s->redis);
     int64_t begin = driver_now_ms();
-    submit(h, &MANY, "deadline", &t);
+    submit_within(h, &MANY, "deadline", 200, &t);
     run_until(s, &t.called, 2);
     assert_true(driver_now_ms() - begin >= 199);
     assert_int_equal(t.error, HIRATE_EDEADLINE);
