@@ -90,7 +90,7 @@ static int refused(enum hr_greeting_step step, const char *text, size_t len, hir
 {
     hr_refusal refusal = hr_refusal_of(text, len);
 
-    /* It may be different next time: what passes by itself, and a server that is full, which says so and closes. */
+    /* It may be different next time: what passes by itself, and a server that is full or protected and closes. */
     if (refusal.action == HR_REFUSAL_WAIT || (refusal.action == HR_REFUSAL_RECONNECT && refusal.error != HIRATE_EAUTH))
         return hr_fail(error, HIRATE_ECONNECT, "%.*s", shown(len), text);
     /* ROLE may be forbidden or unknown to the server: then a replica shows itself when it refuses to write. */

@@ -41,7 +41,9 @@ static const known TABLE[] = {
     {"ERR unknown command", {HR_REFUSAL_ANSWER, HIRATE_EREDIS, NO}},
     {"ERR Unknown Redis command called from", {HR_REFUSAL_ANSWER, HIRATE_EREDIS, NO}},
     {"ERR This Redis command is not allowed from", {HR_REFUSAL_ANSWER, HIRATE_EREDIS, NO}},
+    /* said at accept, before the server closes */
     {"ERR max number of clients reached", {HR_REFUSAL_RECONNECT, HIRATE_EREDIS, NO}},
+    {"DENIED", {HR_REFUSAL_RECONNECT, HIRATE_EREDIS, NO}}, /* protected mode */
 };
 
 static const hr_refusal UNLISTED = {HR_REFUSAL_ANSWER, HIRATE_EREDIS, HIRATE_CHARGE_MAYBE};

@@ -198,11 +198,16 @@ static void test_what_passes_by_itself_is_tried_again(void **state)
 }
 
 /* Said by the server in place of the first answer, before it closes. */
-static void test_full_server_is_tried_again(void **state)
+static void test_full_or_protected_server_is_tried_again(void **state)
 {
+    static const char *const errors[] = {"ERR max number of clients reached",
+                                         "DENIED Redis is running in protected mode"};
+
     (void)state;
-    for (size_t s = 0; s < 3; s++)
-        assert_answer(STEPS[s], REDIS_REPLY_ERROR, "ERR max number of clients reached", HIRATE_ECONNECT, "max number");
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t s = 0; s < 3; s++)
+            assert_answer(STEPS[s], REDIS_REPLY_ERROR, errors[i], HIRATE_ECONNECT, errors[i]);
+    }
 }
 
 static void test_refused_credentials_are_said_so(void **state)
@@ -258,7 +263,7 @@ int main(void)
         cmocka_unit_test(test_other_roles_are_read_only),
         cmocka_unit_test(test_what_is_no_ok_is_not_redis),
         cmocka_unit_test(test_what_passes_by_itself_is_tried_again),
-        cmocka_unit_test(test_full_server_is_tried_again),
+        cmocka_unit_test(test_full_or_protected_server_is_tried_again),
         cmocka_unit_test(test_refused_credentials_are_said_so),
         cmocka_unit_test(test_role_may_be_forbidden_but_not_unauthenticated),
         cmocka_unit_test(test_long_text_is_cut_and_printable),

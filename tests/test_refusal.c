@@ -51,6 +51,8 @@ static const row ROWS[] = {
     {"ERR This Redis command is not allowed from script", HR_REFUSAL_ANSWER, HIRATE_EREDIS},
     {"ERR This Redis command is not allowed from scripts", HR_REFUSAL_ANSWER, HIRATE_EREDIS},
     {"ERR max number of clients reached", HR_REFUSAL_RECONNECT, HIRATE_EREDIS},
+    {"DENIED Redis is running in protected mode because protected mode is enabled", HR_REFUSAL_RECONNECT,
+     HIRATE_EREDIS},
 };
 enum { ROW_COUNT = sizeof ROWS / sizeof ROWS[0] };
 
