@@ -10,7 +10,7 @@
 
 #define DAY_MS       86400000
 #define DEFAULT_URI  "redis://127.0.0.1:6379"
-#define VERSION_1_OF offsetof(hirate_options, user) + sizeof(void *)
+#define VERSION_1_OF (offsetof(hirate_options, user) + sizeof(void *))
 
 static const hirate_options DEFAULTS = {
     .version = HIRATE_OPTIONS_VERSION,
@@ -85,13 +85,16 @@ int hr_options_read(hirate_options *options, hr_uri *uri, const hirate_options *
         return hr_fail(error, HIRATE_EINVAL,
                        "options: struct_size %u and version %u; accepted: what hirate_options_init() sets, version %d",
                        (unsigned)from->struct_size, (unsigned)from->version, HIRATE_OPTIONS_VERSION);
+    int rc = from ? hr_struct_check("options", from, from->struct_size, VERSION_1_OF, sizeof new, error) : 0;
+    if (rc)
+        return rc;
     if (from)
         memcpy(&new, from, from->struct_size < sizeof new ? from->struct_size : sizeof new);
     if (!new.uri)
         new.uri = DEFAULT_URI;
     if (!new.prefix)
         new.prefix = "hirate";
-    int rc = check_values(&new, error);
+    rc = check_values(&new, error);
     if (!rc)
         rc = hr_uri_parse(uri, new.uri, error);
     if (!rc)

@@ -110,8 +110,14 @@ hr_request *hr_requests_next_done(hr_requests *requests)
 hr_reason *hr_reason_new(const char *text, size_t len)
 {
     hirate_error printable;
+    char shown[REASON_MOST + 1];
 
-    hr_fail(&printable, 0, "%.*s", len < REASON_MOST ? (int)len : REASON_MOST, text);
+    if (len > REASON_MOST)
+        len = REASON_MOST;
+    for (size_t i = 0; i < len; i++)
+        shown[i] = text[i] ? text[i] : '?';
+    shown[len] = 0;
+    hr_fail(&printable, 0, "%s", shown);
     size_t size = strlen(printable.text) + 1;
     hr_reason *reason = malloc(sizeof *reason + size);
     if (!reason)

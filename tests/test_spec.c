@@ -112,7 +112,7 @@ static const struct wrong {
     {TB "capacity=1 rate=1/s on-failure=local local-share=1/0", "local-share: '1/0'", "NUM/DEN"},
     {TB "capacity=1 rate=1/s on-failure=local local-share=1", "local-share: '1'", "NUM/DEN"},
     {TB "capacity=1 rate=1/s on-failure=local local-share=1/1000001", "local-share: '1/1000001'", "1000000"},
-    {TB "capacity=1 rate=7/9007199254740991us on-failure=local local-share=1/999983", "local-share: 1/999983",
+    {TB "capacity=0 rate=7/9007199254740991us on-failure=local local-share=1/999983", "local-share: 1/999983",
      "smaller numbers"},
     {TB "capacity=1 rate=1/s cache-denials=no", "cache-denials: 'no'", "yes"},
     {TB "capacity=1 rate=1/s shadow=yes", "'shadow': unknown key", "capacity, rate"},
