@@ -83,7 +83,7 @@ static const struct {
     {"redis://h: 1", "port is not a number"},
     {"redis://h:6379x", "port is not a number"},
     {"redis://2001:db8::7", "more than one"},
-    {"redis://me:S3CRET:h:1", "port is not a number"}, /* the '@' was forgotten */
+    {"redis://me:S3CRET:h:1", "more than one"}, /* the '@' was forgotten */
     {"redis://[::1", "'[' without ']'"},
     {"redis://[::1]6379", "may follow ']'"},
     {"redis://[::1]:", "port is not a number"},
