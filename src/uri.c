@@ -147,7 +147,7 @@ static int split_brackets(span s, span *host, span *port, hirate_error *error)
     if (!close)
         return bad(error, "'[' without ']'");
     *host = (span){s.at + 1, close};
-    if (host->at < host->end && (!find(*host, ':') || !is_host(*host, ":%")))
+    if (host->at < host->end && (!find(*host, ':') || !is_host(*host, ":")))
         return bad(error, "what stands in brackets is no IPv6 address");
     if (close + 1 < s.end && close[1] != ':')
         return bad(error, "only a ':' and the port may follow ']'");

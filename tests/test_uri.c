@@ -87,7 +87,7 @@ static const struct {
     {"redis://[::1", "'[' without ']'"},
     {"redis://[::1]6379", "may follow ']'"},
     {"redis://[::1]:", "port is not a number"},
-    {"redis://[fe80::1%25eth0]", "no host name has"},
+    {"redis://[fe80::1%25eth0]", "no IPv6 address"},
     {"redis://h/x", "the database is not a number from 0 to 2147483647"},
     {"redis://h/-1", "the database is not a number"},
     {"redis://h/1x", "the database is not a number"},
