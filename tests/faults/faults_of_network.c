@@ -29,7 +29,7 @@ static bool shell(const char *line)
     const char *tag = getenv("HIRATE_FAULTS_TAG");
     for (; *line && len + 32 < sizeof text; line++) {
         if (*line == '@')
-            len += (size_t)snprintf(text + len, 32, "hirate-%.16s-", tag && *tag ? tag : "0");
+            len += (size_t)snprintf(text + len, 32, "hirate-%.10s-%d-", tag && *tag ? tag : "0", (int)getpid());
         else
             text[len++] = *line;
     }
@@ -51,7 +51,7 @@ static bool make_namespaces(void)
 static void name_namespace(const char *which, char *out, size_t size)
 {
     const char *tag = getenv("HIRATE_FAULTS_TAG");
-    snprintf(out, size, "/run/netns/hirate-%.16s-%s", tag && *tag ? tag : "0", which);
+    snprintf(out, size, "/run/netns/hirate-%.10s-%d-%s", tag && *tag ? tag : "0", (int)getpid(), which);
 }
 
 /* Start a server inside a namespace; this process comes back out. */

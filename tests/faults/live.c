@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <malloc.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,7 +23,8 @@
 
 /* The sanitizer has its own allocator, the C library's mallinfo() overflows before 2.33. */
 #if defined(UNDER_ASAN)
-#include <sanitizer/allocator_interface.h>
+extern size_t __sanitizer_get_current_allocated_bytes(void); /* its header is not always installed */
+
 int64_t live_bytes(void)
 {
     return (int64_t)__sanitizer_get_current_allocated_bytes();

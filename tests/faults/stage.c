@@ -4,7 +4,6 @@
 
 #include "load.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -165,17 +164,21 @@ static void direct(stage *s, const fault *f)
     exit(0); /* which stops servers that were left */
 }
 
-bool stage_play(stage *s, const fault *f)
+pid_t stage_begin(stage *s, const fault *f)
 {
-    int status = 0;
     s->losses = f->losses;
     s->load = (stage_load){.deadline_ms = 300, .stall_ms = 1000, .connect_ms = 500};
     pid_t director = fork_bound();
-    if (director < 0)
-        return false;
+    if (director < 0) {
+        perror("fork");
+        exit(1);
+    }
     if (director == 0)
         direct(s, f);
-    while (waitpid(director, &status, 0) < 0 && errno == EINTR)
-        ;
+    return director;
+}
+
+bool stage_was_played(const stage *s, int status)
+{
     return s->note[0] || (s->report.complete && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }

@@ -124,7 +124,10 @@ void stage_pass_over(stage *s, const char *why);    /* the fault cannot be had h
 
 int64_t stage_now_us(void);
 
-/* Play `f`; the caller owns *s, which must be shared memory, zeroed. True: it was played, or passed over. */
-bool stage_play(stage *s, const fault *f);
+/* Begin to play `f`, in processes of its own; the caller owns *s, which must be shared memory, zeroed. The process to
+ * wait for. */
+pid_t stage_begin(stage *s, const fault *f);
+/* With that process' status: was it played to its end, or passed over? */
+bool stage_was_played(const stage *s, int status);
 
 #endif
