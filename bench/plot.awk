@@ -2,7 +2,8 @@
 # Draw plot.sh's measurements as an SVG: two panels, acquires per second and p99 latency, against requests in flight, all
 # axes logarithmic.
 #
-# Input: SERIES<TAB>IN-FLIGHT<TAB>ACQUIRES/S<TAB>P99-US, in order of drawing. Variables: subtitle.
+# Input: SERIES<TAB>IN-FLIGHT<TAB>ACQUIRES/S<TAB>P99-US, in order of drawing. Variables: subtitle, and about,
+# where and how it was measured.
 
 BEGIN {
     FS = "\t"
@@ -87,6 +88,7 @@ END {
     printf "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\">\n",
         width, height, width, height
     print "<title>Acquires per second and p99 latency against requests in flight</title>"
+    print "<desc>" about "</desc>"
     print "<style>text{font-family:'DejaVu Sans',Verdana,sans-serif;fill:#24292f}.heading{font-size:15px;font-weight:bold}" \
         ".tick,.label,.legend{font-size:12px}.legend{font-size:13px}.faint{fill:#8c959f}.sub{font-size:11px;fill:#57606a}" \
         ".major{stroke:#d0d7de}.minor{stroke:#eef1f4}.axis{stroke:#57606a}</style>"

@@ -62,6 +62,7 @@ done
 mkdir -p "$(dirname "$svg")"
 cat "$folder/hirate, 1,000 names" "$folder/hirate, 100,000 names" "$folder"/redis-benchmark,* |
     awk -v subtitle="Redis $("$server" --version | sed 's/.*v=\([0-9.]*\).*/\1/'), unix socket, server and client on a core each, one connection for hirate" \
+        -v about="bench/plot.sh, medians of $rounds rounds of $seconds s: $about" \
         -f "$top/bench/plot.awk" >"$folder/plot.svg"
 mv "$folder/plot.svg" "$svg"
 echo "$about"
