@@ -51,6 +51,8 @@ prepare()
     debootstrap --variant=minbase "$release" "$folder" "$(mirror)" || return 1
     printf '#!/bin/sh\nexit 101\n' >"$folder/usr/sbin/policy-rc.d"
     chmod 755 "$folder/usr/sbin/policy-rc.d"
+    # debootstrap leaves localhost unnamed.
+    printf '127.0.0.1 localhost\n::1 localhost\n' >"$folder/etc/hosts"
     # What this machine's apt needs to reach its mirror, the chroot's does too.
     cp /etc/apt/apt.conf.d/*proxy* "$folder/etc/apt/apt.conf.d/" 2>/dev/null
     packages=$PACKAGES
@@ -93,7 +95,11 @@ test_with()
     skipped=$(grep -l '^:test-result: SKIP' "$folder"/hirate/tests/*.trs | wc -l)
     [ "$status" -eq 0 ] || {
         [ "$failed" -gt 0 ] || failed=1
-        tail -n 40 "$folder/check-$2.log"
+        grep -lE '^:test-result: *(FAIL|ERROR)' "$folder"/hirate/tests/*.trs | while read -r trs; do
+            echo "---- ${trs%.trs}.log"
+            tail -n 30 "${trs%.trs}.log"
+        done
+        tail -n 20 "$folder/check-$2.log"
     }
     hiredis=$(in_release "$1" pkg-config --modversion hiredis)
     server=$(in_release "$1" "$2" --version | sed 's/^\([A-Za-z]*\) .*v=\([0-9.]*\).*/\1 \2/')
