@@ -10,6 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* With so many calls in flight the server always has one to go on with, as long as it answers one by one. What makes it answer
+ * several at once, and then wait for us, is that they reach it in one read (16 KiB); only full calls of distinct keys are that
+ * long, and for them the window is max_calls. Measured in docs/benchmarks.md. */
+#define CALLS_GATHERING 3
+
 /* Why, where the reason is always the same. */
 static const char CANCELED[] = "canceled";
 static const char CLOSED[] = "the client was closed";
@@ -365,13 +370,21 @@ static bool call_would_be_full(const hr_dispatch *dispatch)
     return dispatch->batch.ready >= dispatch->batch.key_most || dispatch->batch.waiting >= dispatch->batch.item_most;
 }
 
+/* What waits is mostly for distinct keys: gathering longer would not make a call decide more for each key. */
+static bool keys_are_distinct(const hr_dispatch *dispatch)
+{
+    return dispatch->batch.waiting < 2 * dispatch->batch.ready;
+}
+
 static bool may_send(const hr_dispatch *dispatch)
 {
     if (!dispatch->batch.ready || dispatch->text_in_flight || dispatch->in_flight >= dispatch->call_most)
         return false;
-    if (dispatch->text_needed)
+    if (dispatch->text_needed || dispatch->in_flight == 0)
         return true;
-    return dispatch->in_flight == 0 || dispatch->room || call_would_be_full(dispatch);
+    if (dispatch->in_flight < CALLS_GATHERING)
+        return dispatch->room || call_would_be_full(dispatch);
+    return call_would_be_full(dispatch) && keys_are_distinct(dispatch);
 }
 
 /* Form one call and give it to the link; false when that failed. */

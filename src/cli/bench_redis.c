@@ -22,7 +22,7 @@
 
 #include <stdlib.h>
 
-enum { CLOCK_EVERY = 16, OPEN_IN_FLIGHT = 65536, OPEN_TICK_US = 1000, CLOSED_TICK_US = 10000 };
+enum { CLOCK_EVERY = 16, OPEN_IN_FLIGHT = 65536, OPEN_TICK_US = 50, CLOSED_TICK_US = 10000 };
 
 struct load;
 
