@@ -230,9 +230,9 @@ count()
     for trs in build-check/*/tests/*.trs; do
         [ -e "$trs" ] || continue
         log=${trs%.trs}.log
-        p=$(add_up 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p; s/^\([0-9]*\) passed, [0-9]* failed$/\1/p' "$log")
-        f=$(add_up 's/^\[  FAILED  \] \([0-9]*\) test.*/\1/p; s/^[0-9]* passed, \([0-9]*\) failed$/\1/p' "$log")
-        s=$(add_up 's/^\[  SKIPPED \] \([0-9]*\) test.*/\1/p' "$log")
+        p=$(add_up 's/^\[  PASSED  \] \(.*: \)\{0,1\}\([0-9]*\) test(s).*/\2/p; s/^\([0-9]*\) passed, [0-9]* failed$/\1/p' "$log")
+        f=$(add_up 's/^\[  FAILED  \] \(.*: \)\{0,1\}\([0-9]*\) test(s).*/\2/p; s/^[0-9]* passed, \([0-9]*\) failed$/\1/p' "$log")
+        s=$(add_up 's/^\[  SKIPPED \] \(.*: \)\{0,1\}\([0-9]*\) test(s).*/\2/p' "$log")
         case $(sed -n 's/^:test-result: *\([A-Z]*\).*/\1/p' "$trs") in
         PASS) ;;
         SKIP) s=$((s + 1)) ;;

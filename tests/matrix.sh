@@ -86,9 +86,9 @@ test_with()
     # A test that crashed counted nothing; automake's own result does.
     logs=$(find "$folder/hirate/tests" -name '*.log')
     # shellcheck disable=SC2086
-    passed=$(add_up 's/^\[  PASSED  \] \([0-9]*\) test.*/\1/p; s/^\([0-9]*\) passed, [0-9]* failed$/\1/p' $logs)
+    passed=$(add_up 's/^\[  PASSED  \] \(.*: \)\{0,1\}\([0-9]*\) test(s).*/\2/p; s/^\([0-9]*\) passed, [0-9]* failed$/\1/p' $logs)
     # shellcheck disable=SC2086
-    failed=$(add_up 's/^\[  FAILED  \] \([0-9]*\) test.*/\1/p; s/^[0-9]* passed, \([0-9]*\) failed$/\1/p' $logs)
+    failed=$(add_up 's/^\[  FAILED  \] \(.*: \)\{0,1\}\([0-9]*\) test(s).*/\2/p; s/^[0-9]* passed, \([0-9]*\) failed$/\1/p' $logs)
     skipped=$(grep -l '^:test-result: SKIP' "$folder"/hirate/tests/*.trs | wc -l)
     [ "$status" -eq 0 ] || {
         [ "$failed" -gt 0 ] || failed=1
