@@ -3,6 +3,9 @@
 # Build and test on several Debian releases, each in a folder of its own on this machine.
 #
 #     sudo tests/matrix.sh [bullseye] [bookworm] [trixie]        default: all three
+#     sudo tests/matrix.sh --faults [--long] [bullseye] …        default: trixie, which has hiredis 1.2
+#
+# --faults builds the same way and runs the fault matrix alone (tests/faults.sh), whose table it prints.
 #
 # Needs root and debootstrap. The folders live in ${HIRATE_MATRIX:-${TMPDIR:-/var/tmp}/hirate-matrix} and are used
 # again by the next run; remove them when done. Run it in a checkout: what is committed is what is tested.
@@ -105,6 +108,24 @@ test_with()
     return "$status"
 }
 
+# The fault matrix in RELEASE; its table goes to stdout.
+faults_with()
+{
+    folder=$root/$1
+    # It cuts links where it can.
+    in_release "$1" sh -c 'command -v ip >/dev/null || apt-get -qq install -y --no-install-recommends iproute2' \
+        >"$folder/faults-prepare.log" 2>&1
+    in_release "$1" mount -t proc proc /proc 2>/dev/null
+    echo "hiredis $(in_release "$1" pkg-config --modversion hiredis), $(in_release "$1" "$2" --version)"
+    in_release "$1" sh -c "cd /hirate && make -s tests/fault_matrix tests/support/libfakeclock.la" \
+        >"$folder/faults-build.log" 2>&1 || tail -n 40 "$folder/faults-build.log"
+    in_release "$1" sh -c "cd /hirate && REDIS_SERVER=$2 tests/faults.sh $long"
+    status=$?
+    in_release "$1" umount /run/netns 2>/dev/null
+    in_release "$1" umount /proc 2>/dev/null
+    return $status
+}
+
 one_release()
 {
     echo "== $1"
@@ -116,6 +137,10 @@ one_release()
         tail -n 40 "$root/$1.build.log"
         return 1
     }
+    if [ -n "$faults" ]; then
+        faults_with "$1" redis-server
+        return
+    fi
     test_with "$1" redis-server
     status=$?
     if [ "$1" = trixie ]; then
@@ -124,11 +149,21 @@ one_release()
     return $status
 }
 
-case ${1-} in -*) die "usage: tests/matrix.sh [bullseye] [bookworm] [trixie]" ;; esac
+faults=
+long=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --faults) faults=yes ;;
+    --long) long=--long ;;
+    -*) die "usage: tests/matrix.sh [--faults [--long]] [bullseye] [bookworm] [trixie]" ;;
+    *) break ;;
+    esac
+    shift
+done
 [ "$(id -u)" -eq 0 ] || die "must be root, for debootstrap and chroot"
 command -v debootstrap >/dev/null || die "debootstrap is not installed"
 git rev-parse --git-dir >/dev/null || die "must run in a git checkout"
-[ $# -gt 0 ] || set -- bullseye bookworm trixie
+[ $# -gt 0 ] || if [ -n "$faults" ]; then set -- trixie; else set -- bullseye bookworm trixie; fi
 mkdir -p "$root" || exit 1
 printf '%-10s %-8s %-14s %6s %6s %7s\n' release hiredis server passed failed skipped >"$root/table"
 
@@ -139,5 +174,5 @@ for release; do
         result=1
     }
 done
-cat "$root/table"
+[ -n "$faults" ] || cat "$root/table"
 exit $result
