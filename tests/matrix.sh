@@ -22,6 +22,17 @@ die()
     exit 1
 }
 
+# The release's /proc that is mounted now; never left behind.
+mounted=
+unmount()
+{
+    [ -z "$mounted" ] || umount "$mounted"
+    mounted=
+}
+trap unmount EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
 # The mirror this machine's own apt uses.
 mirror()
 {
@@ -46,7 +57,7 @@ prepare()
     release=$1
     folder=$root/$release
     [ ! -e "$folder/.complete" ] || return 0
-    rm -rf "$folder"
+    rm -rf --one-file-system "$folder"
     mkdir -p "$folder"
     debootstrap --variant=minbase "$release" "$folder" "$(mirror)" || return 1
     printf '#!/bin/sh\nexit 101\n' >"$folder/usr/sbin/policy-rc.d"
@@ -82,10 +93,11 @@ add_up()
 test_with()
 {
     folder=$root/$1
-    in_release "$1" mount -t proc proc /proc 2>/dev/null
+    mounted=$folder/proc
+    mount -t proc proc "$mounted" || mounted=
     in_release "$1" sh -c "cd /hirate && make -s check REDIS_SERVER=$2" >"$folder/check-$2.log" 2>&1
     status=$?
-    in_release "$1" umount /proc 2>/dev/null
+    unmount
     # A test that crashed counted nothing; automake's own result does.
     logs=$(find "$folder/hirate/tests" -name '*.log')
     tests='\(.*: \)\{0,1\}\([0-9]*\) test(s).*/\2/p' # cmocka 2 names the group before the number
@@ -122,7 +134,7 @@ faults_with()
     in_release "$1" sh -c "cd /hirate && REDIS_SERVER=$2 tests/faults.sh $long"
     status=$?
     in_release "$1" umount /run/netns 2>/dev/null
-    in_release "$1" umount /proc 2>/dev/null
+    unmount
     return $status
 }
 
