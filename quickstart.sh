@@ -184,11 +184,13 @@ step()
 # make_check DIRECTORY TARGET: when it fails, the ends of the failed tests' logs are shown
 make_check()
 {
+    touch "$1/$2.begun"
     make -s -C "$1" "$2" >"$1/$2.log" 2>&1 </dev/null && return
-    find "$1" -name '*.trs' -exec grep -lE '^:test-result: *(FAIL|XPASS|ERROR)' {} + | while read -r trs; do
-        echo "---- ${trs%.trs}.log"
-        tail -n 60 "${trs%.trs}.log"
-    done
+    find "$1" -name '*.trs' -newer "$1/$2.begun" -exec grep -lE '^:test-result: *(FAIL|XPASS|ERROR)' {} + |
+        while read -r trs; do
+            echo "---- ${trs%.trs}.log"
+            tail -n 40 "${trs%.trs}.log"
+        done
     echo "---- $1/$2.log"
     tail -n 20 "$1/$2.log"
     return 1

@@ -3,8 +3,10 @@
 # For the scripts in this folder: a private server on a core of its own, and clients on the other.
 #
 # HIRATE_TOOL     the tool (default: hirate in build/, then in the top folder)
+# HIRATE_BUILD    where the library was built (default: where the tool is)
 # REDIS_SERVER    the server (default: redis-server)
 # SERVER_CORE, CLIENT_CORE   where they run (default: 1 and 0)
+# CC              compiles the programs of this folder (default: cc)
 
 set -eu
 
@@ -18,19 +20,25 @@ for candidate in "$top/build/hirate" "$top/hirate"; do
 done
 [ -n "$tool" ] || { echo "hirate is not built: run ./quickstart.sh, or set HIRATE_TOOL" >&2; exit 2; }
 command -v "$server" >/dev/null || { echo "$server is not installed" >&2; exit 2; }
+build=${HIRATE_BUILD:-$(cd "$(dirname "$tool")" && pwd)}
 
 folder=$(mktemp -d)
 socket=$folder/redis.sock
 server_pid=
+client_pid= # one in the background, if a script has one
 
-stop_server() {
-    if [ -n "$server_pid" ]; then
-        kill "$server_pid" 2>/dev/null || true
-        wait "$server_pid" 2>/dev/null || true
-    fi
+stop_process() { # PID
+    kill "$1" 2>/dev/null || true
+    kill -CONT "$1" 2>/dev/null || true # it may have been stopped on purpose
+    wait "$1" 2>/dev/null || true
+}
+
+stop_all() {
+    [ -z "$client_pid" ] || stop_process "$client_pid"
+    [ -z "$server_pid" ] || stop_process "$server_pid"
     rm -rf "$folder"
 }
-trap stop_server EXIT
+trap stop_all EXIT
 trap 'exit 130' INT TERM
 
 start_server() {
@@ -56,4 +64,76 @@ on_client_core() {
 # json KEY: the number after "KEY": in the object on standard input
 json() {
     sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p"
+}
+
+# calc EXPRESSION: what awk makes of it, whole when it is whole
+calc() {
+    awk "BEGIN {print $1}"
+}
+
+# holds CONDITION: of numbers, by awk
+holds() {
+    [ "$(calc "($1) ? 1 : 0")" = 1 ]
+}
+
+# column_median FILE EXPRESSION: over the lines of FILE, of an awk expression of their fields
+column_median() {
+    awk "{printf \"%.12g\\n\", $2}" "$1" | sort -g | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'
+}
+
+# compile NAME: bench/NAME.c, against the library of this tree, to $folder/NAME
+compile() {
+    # shellcheck disable=SC2046
+    ${CC:-cc} -std=c11 -O2 -g -Wall -Wextra -D_GNU_SOURCE -I"$build/include" $(pkg-config --cflags hiredis) \
+        -o "$folder/$1" "$top/bench/$1.c" -L"$build/.libs" -Wl,-rpath,"$build/.libs" -lhirate \
+        $(pkg-config --libs hiredis)
+}
+
+machine() {
+    echo "$(uname -m), $(nproc) cores, load $(cut -d' ' -f1-3 /proc/loadavg); $("$server" --version | cut -d' ' -f3);" \
+        "server on core $server_core, clients on core $client_core"
+}
+
+# ---------------------------------------------------------------------------- redis-benchmark with plain.lua
+
+plain_clients=16
+plain_pipeline=64
+
+load_plain() {
+    plain_sha=$(cli -x script load <"$top/bench/plain.lua")
+}
+
+# plain_csv CLIENTS PIPELINE REQUESTS NAMES CAPACITY PERIOD_US COST: its line of --csv, without quotes
+plain_csv() {
+    on_client_core redis-benchmark -s "$socket" -c "$1" -P "$2" -n "$3" -r "$4" --csv \
+        evalsha "$plain_sha" 1 plain:__rand_int__ "$5" "$6" "$7" 2>/dev/null | tail -n 1 | tr -d '"'
+}
+
+# choose_plain SECONDS: the connections and pipeline that suit redis-benchmark best, over 100,000 names
+choose_plain() {
+    best=0
+    for choice in '1 256' '1 1024' '4 64' '4 256' '16 16' '16 64' '16 256' '50 16' '50 64'; do
+        set -- "$1" "${choice% *}" "${choice#* }"
+        rate=$(plain_csv "$2" "$3" "$(calc "int(100000 * $1)")" 100000 1000000 1000000 1 | cut -d, -f2)
+        echo "redis-benchmark -c $2 -P $3: $rate/s"
+        if holds "$rate > $best"; then
+            best=$rate
+            plain_clients=$2
+            plain_pipeline=$3
+        fi
+    done
+    # shellcheck disable=SC2034 # for the scripts
+    plain_best=$best
+    echo "best: -c $plain_clients -P $plain_pipeline"
+}
+
+# ------------------------------------------------------------------------------------------------- hirate bench
+
+# hirate_json SECONDS LIMIT OPTION...: the object it ends with
+hirate_json() {
+    seconds_=$1
+    limit_=$2
+    shift 2
+    on_client_core "$tool" bench --redis "unix://$socket" --limit "$limit_" --seconds "$seconds_" --format json "$@" |
+        tail -n 1
 }

@@ -7,6 +7,7 @@
 #
 # redis-benchmark cannot send NUL bytes, so the limit is one whose numbers have none when packed.
 
+# shellcheck disable=SC2016 # awk expressions, not the shell's
 . "$(dirname "$0")/common.sh"
 
 pairs=${1:-5}
@@ -26,8 +27,7 @@ redis_benchmark() { # CLIENTS REQUESTS
 }
 
 hirate_bench() {
-    on_client_core "$tool" bench --redis "unix://$socket" --limit "$limit" --names "$names" --in-flight 256 \
-        --seconds "$seconds" --format json | tail -n 1 | json acquires_per_s
+    hirate_json "$seconds" "$limit" --names "$names" --in-flight 256 | json acquires_per_s
 }
 
 # Which number of connections suits redis-benchmark best?
@@ -36,13 +36,13 @@ clients=1
 for candidate in 1 4 16 50; do
     rate=$(redis_benchmark "$candidate" 100000)
     echo "redis-benchmark -P 64 -c $candidate: $rate/s (warm-up)"
-    if [ "$(echo "$rate $best" | awk '{print ($1 > $2)}')" = 1 ]; then
+    if holds "$rate > $best"; then
         best=$rate
         clients=$candidate
     fi
 done
 
-requests=$(echo "$best $seconds" | awk '{printf "%d", $1 * $2}')
+requests=$(calc "int($best * $seconds)")
 printf '%-6s %22s %22s %8s\n' pair "redis-benchmark -c $clients" 'hirate' ratio
 i=0
 while [ "$i" -lt "$pairs" ]; do
@@ -53,8 +53,5 @@ while [ "$i" -lt "$pairs" ]; do
     echo "$theirs $ours" >>"$folder/pairs"
 done
 
-median() { # COLUMN-EXPRESSION
-    awk "{print $1}" "$folder/pairs" | sort -n | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'
-}
-echo "$(median '$1') $(median '$2') $(median '$2 / $1')" |
+echo "$(column_median "$folder/pairs" '$1') $(column_median "$folder/pairs" '$2') $(column_median "$folder/pairs" '$2 / $1')" |
     awk '{printf "median %20.0f/s %20.0f/s %8.2f\n", $1, $2, $3}'

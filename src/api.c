@@ -54,7 +54,7 @@ const char *hirate_verdict_name(enum hirate_verdict verdict)
 
 const char *hirate_source_name(enum hirate_source source)
 {
-    static const char *const NAMES[] = {"none", "redis", "local", "cache"};
+    static const char *const NAMES[] = {"none", "redis", "local", "cache", "fail-open", "fail-closed"};
     return (unsigned)source < sizeof NAMES / sizeof *NAMES ? NAMES[source] : NAMES[0];
 }
 
@@ -76,6 +76,13 @@ void hirate_stats_init_sized(hirate_stats *stats, size_t size)
     memset(stats, 0, size);
     stats->struct_size = (uint32_t)size;
     stats->version = HIRATE_STATS_VERSION;
+}
+
+void hirate_policy_stats_init_sized(hirate_policy_stats *stats, size_t size)
+{
+    memset(stats, 0, size);
+    stats->struct_size = (uint32_t)size;
+    stats->version = HIRATE_POLICY_STATS_VERSION;
 }
 
 void hirate_result_init_sized(hirate_result *result, size_t size)

@@ -115,14 +115,12 @@ static void drop_key_if_unused(hr_batch *batch, hr_key *key)
     hr_pool_put(&batch->pool, key, key_size(key->len));
 }
 
-static void make_ready(hr_batch *batch, hr_key *key, bool in_front)
+static void make_ready(hr_batch *batch, hr_key *key)
 {
-    hr_key *next = in_front ? batch->first : NULL, *prev = in_front ? NULL : batch->last;
-
-    key->next = next;
-    key->prev = prev;
-    *(prev ? &prev->next : &batch->first) = key;
-    *(next ? &next->prev : &batch->last) = key;
+    key->next = NULL;
+    key->prev = batch->last;
+    *(batch->last ? &batch->last->next : &batch->first) = key;
+    batch->last = key;
     batch->ready++;
 }
 
@@ -133,26 +131,26 @@ static void make_unready(hr_batch *batch, hr_key *key)
     batch->ready--;
 }
 
-/* Put a request into its key's queue, at the end or the front. */
-static void enqueue(hr_batch *batch, hr_key *key, hr_request *request, bool in_front)
+/* Put a request into its key's queue before `next`, or at the end. */
+static void enqueue(hr_batch *batch, hr_key *key, hr_request *request, hr_request *next)
 {
-    hr_request *next = in_front ? key->first : NULL, *prev = in_front ? NULL : key->last;
+    hr_request *prev = next ? next->prev : key->last;
 
     request->next = next;
     request->prev = prev;
     *(prev ? &prev->next : &key->first) = request;
     *(next ? &next->prev : &key->last) = request;
-    request->at.key = key;
+    request->key = key;
     request->state = HR_REQUEST_WAITING;
     key->resets += request->op == HIRATE_OP_RESET;
     batch->waiting++;
     if (key->waiting++ == 0)
-        make_ready(batch, key, in_front);
+        make_ready(batch, key);
 }
 
 static void dequeue(hr_batch *batch, hr_request *request)
 {
-    hr_key *key = request->at.key;
+    hr_key *key = request->key;
 
     *(request->prev ? &request->prev->next : &key->first) = request->next;
     *(request->next ? &request->next->prev : &key->last) = request->prev;
@@ -167,17 +165,18 @@ int hr_batch_add(hr_batch *batch, hr_request *request, const void *name, size_t 
     hr_key *key = key_of(batch, request->limit, name, len);
     if (!key)
         return HIRATE_ENOMEM;
-    enqueue(batch, key, request, false);
+    request->number = ++batch->added;
+    enqueue(batch, key, request, NULL);
     return 0;
 }
 
 void hr_batch_remove(hr_batch *batch, hr_request *request)
 {
     if (request->state == HR_REQUEST_CALLED) {
-        request->at.item->request = NULL;
+        request->item->request = NULL;
         return;
     }
-    hr_key *key = request->at.key;
+    hr_key *key = request->key;
     dequeue(batch, request);
     drop_key_if_unused(batch, key);
 }
@@ -235,7 +234,7 @@ static void take_key(hr_batch *batch, hr_call *call, hr_key *key)
         dequeue(batch, request);
         hr_call_item *item = &call->items[call->item_count++];
         *item = (hr_call_item){request, request->cost, request->op};
-        request->at.item = item;
+        request->item = item;
         request->state = HR_REQUEST_CALLED;
         entry->count++;
     }
@@ -246,7 +245,7 @@ static void take_key(hr_batch *batch, hr_call *call, hr_key *key)
     call->key_bytes += key->len;
     if (key->waiting) { /* the rest has its turn after the others */
         make_unready(batch, key);
-        make_ready(batch, key, false);
+        make_ready(batch, key);
     }
 }
 
@@ -359,15 +358,24 @@ void hr_batch_finish(hr_batch *batch, hr_call *call)
     batch->free_calls = call;
 }
 
+/* Among those that wait already there may be later ones, and earlier ones of a call that was refused before this one. */
+static void take_back_entry(hr_batch *batch, hr_call *call, const hr_call_key *entry)
+{
+    hr_request *next = entry->key->first;
+
+    for (uint32_t i = 0; i < entry->count; i++) {
+        hr_request *request = call->items[entry->first + i].request;
+        if (!request)
+            continue;
+        while (next && next->number < request->number)
+            next = next->next;
+        enqueue(batch, entry->key, request, next);
+    }
+}
+
 void hr_batch_take_back(hr_batch *batch, hr_call *call)
 {
-    for (uint32_t i = call->key_count; i-- > 0;) {
-        const hr_call_key *entry = &call->keys[i];
-        for (uint32_t j = entry->count; j-- > 0;) {
-            hr_request *request = call->items[entry->first + j].request;
-            if (request)
-                enqueue(batch, entry->key, request, true);
-        }
-    }
+    for (uint32_t i = 0; i < call->key_count; i++)
+        take_back_entry(batch, call, &call->keys[i]);
     hr_batch_finish(batch, call);
 }

@@ -65,6 +65,7 @@ typedef struct hr_batch {
     hr_key *first, *last; /* ready keys */
     uint32_t ready;       /* how many */
     uint32_t waiting;     /* requests, over all keys */
+    uint64_t added;       /* requests so far */
     uint64_t formed;      /* calls so far */
     uint32_t key_most, item_most; /* of a call */
     hr_call *free_calls;
@@ -92,7 +93,8 @@ hr_call *hr_batch_form(hr_batch *batch, enum hr_script_how how);
 int hr_batch_encode(const hr_call *call, hr_script_call *out);
 /* The call is over; all its items have been answered or taken back. */
 void hr_batch_finish(hr_batch *batch, hr_call *call);
-/* Nothing was charged: the requests it still has WAIT again, at the front of their keys' queues. Finishes the call. */
+/* Nothing was charged: the requests it still has WAIT again, in their keys' queues where they were submitted. Finishes the
+ * call. */
 void hr_batch_take_back(hr_batch *batch, hr_call *call);
 
 #endif

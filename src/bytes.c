@@ -38,7 +38,7 @@ char *hr_bytes_reserve(hr_bytes *bytes, size_t more)
         bytes->data = data;
         bytes->size = size;
     }
-    return bytes->data + bytes->len;
+    return bytes->data ? bytes->data + bytes->len : NULL; /* nothing of nothing: NULL + 0 is undefined */
 }
 
 void hr_bytes_add(hr_bytes *bytes, const void *data, size_t len)

@@ -9,6 +9,7 @@
  *
  * A turn of the loop ends with the deferred call. It flushes what the turn has submitted, so every delivery asks for it.
  */
+#include "check.h"
 #include "clock.h"
 #include "dispatch.h"
 #include "error.h"
@@ -19,7 +20,6 @@
 
 #define CALLBACKS_A_TURN 1024
 #define DAY_MS           86400000
-#define REQUEST_VERSION_1 (offsetof(hirate_request, user) + sizeof(void *))
 
 struct hirate {
     hr_dispatch dispatch; /* first: the link's events get one pointer for both */
@@ -103,6 +103,45 @@ static void count(hirate_stats *stats, const hr_answer *answer)
         stats->denied++;
 }
 
+static void count_verdict(hirate_policy_stats *stats, const hr_answer *answer)
+{
+    bool allowed = answer->verdict == HIRATE_ALLOWED;
+    switch (answer->source) {
+    case HIRATE_SOURCE_REDIS:
+        ++*(allowed ? &stats->allowed_redis : &stats->denied_redis);
+        break;
+    case HIRATE_SOURCE_LOCAL:
+        ++*(allowed ? &stats->allowed_local : &stats->denied_local);
+        break;
+    case HIRATE_SOURCE_CACHE:
+        stats->denied_cache++;
+        break;
+    case HIRATE_SOURCE_FAIL_OPEN:
+        ++*(allowed ? &stats->allowed_open : &stats->denied_closed);
+        break;
+    case HIRATE_SOURCE_FAIL_CLOSED:
+        stats->denied_closed++;
+        break;
+    case HIRATE_SOURCE_NONE:
+        break;
+    }
+}
+
+static void count_by_policy(hr_counters *counters, const hr_answer *answer)
+{
+    if (!counters)
+        return;
+    hirate_policy_stats *stats = &counters->stats;
+    counters->answered++;
+    stats->maybe += answer->charge == HIRATE_CHARGE_MAYBE;
+    if (answer->error)
+        stats->errors++;
+    else if (answer->verdict)
+        count_verdict(stats, answer);
+    else
+        stats->resets++;
+}
+
 /* The slot is free again before the callback runs, so that it can submit in its stead. */
 static void run_callback(hirate *h, hr_request *request)
 {
@@ -127,8 +166,10 @@ static void run_callback(hirate *h, hr_request *request)
         .used = answer.used,
         .policy = limit->policy.name,
         .reason = answer.reason ? answer.reason->text : answer.text,
+        .cause = answer.cause,
     };
     count(&h->dispatch.stats, &answer);
+    count_by_policy(limit->counters, &answer);
     hr_requests_put(&h->dispatch.requests, request);
     cb(h, &result, user);
     hr_limits_done(&h->dispatch.limits, limit);
@@ -281,30 +322,14 @@ int hirate_new(hirate **out, const hirate_loop *loop, const hirate_options *from
 
 static int check_request(const hirate_request *request, hirate_error *error)
 {
-    if (!request)
-        return hr_fail(error, HIRATE_EINVAL, "request: NULL; accepted: one set up by hirate_request_init()");
-    if (request->struct_size < REQUEST_VERSION_1 || request->version != HIRATE_REQUEST_VERSION)
-        return hr_fail(error, HIRATE_EINVAL,
-                       "request: struct_size %u and version %u; accepted: what hirate_request_init() sets, version %d",
-                       (unsigned)request->struct_size, (unsigned)request->version, HIRATE_REQUEST_VERSION);
-    if (request->op != HIRATE_OP_ACQUIRE && request->op != HIRATE_OP_PEEK && request->op != HIRATE_OP_RESET)
-        return hr_fail(error, HIRATE_EINVAL, "op: %d; accepted: HIRATE_OP_ACQUIRE, _PEEK or _RESET", (int)request->op);
-    if (!request->limit)
-        return hr_fail(error, HIRATE_EINVAL, "limit: NULL; accepted: a hirate_limit");
-    if (request->name_len > HIRATE_NAME_MAX)
-        return hr_fail(error, HIRATE_EINVAL, "name_len: %zu; accepted: 0 to %d bytes", request->name_len,
-                       HIRATE_NAME_MAX);
-    if (!request->name && request->name_len)
-        return hr_fail(error, HIRATE_EINVAL, "name: NULL with name_len %zu; accepted: NULL only with 0",
-                       request->name_len);
-    if (request->op != HIRATE_OP_RESET && request->cost > HIRATE_COST_MAX)
-        return hr_fail(error, HIRATE_EINVAL, "cost: %llu; accepted: 0 to 9007199254740991",
-                       (unsigned long long)request->cost);
+    int rc = hr_check_request(request, error);
+    if (rc)
+        return rc;
     if (request->deadline_ms < 0 || request->deadline_ms > DAY_MS)
         return hr_fail(error, HIRATE_EINVAL, "deadline_ms: %lld; accepted: 1 to %d milliseconds, or 0 for the client's",
                        (long long)request->deadline_ms, DAY_MS);
     if (!request->cb)
-        return hr_fail(error, HIRATE_EINVAL, "cb: NULL; accepted: a function");
+        return hr_fail(error, HIRATE_EINVAL, "cb: is NULL; accepted: a function");
     return 0;
 }
 
@@ -421,14 +446,34 @@ const char *hirate_last_error(const hirate *h)
     return h ? h->last_error.text : "client: NULL";
 }
 
+/* As much of ours as the caller has room for. */
+static void copy_out(void *to, uint32_t struct_size, const void *from, size_t size)
+{
+    memcpy(to, from, struct_size < size ? struct_size : size);
+}
+
 void hirate_get_stats(const hirate *h, hirate_stats *stats)
 {
     if (!h || !stats)
         return;
     hirate_stats now = h->dispatch.stats;
-    size_t size = stats->struct_size < sizeof now ? stats->struct_size : sizeof now;
     now.struct_size = stats->struct_size;
     now.version = HIRATE_STATS_VERSION;
     now.pending = h->dispatch.requests.pending;
-    memcpy(stats, &now, size);
+    copy_out(stats, stats->struct_size, &now, sizeof now);
+}
+
+int hirate_get_policy_stats(const hirate *h, const char *policy, hirate_policy_stats *stats)
+{
+    if (!h || !policy || !stats)
+        return HIRATE_EINVAL;
+    const hr_counters *counters = hr_limits_counters(&h->dispatch.limits, policy);
+    if (!counters)
+        return HIRATE_ENOENT;
+    hirate_policy_stats now = counters->stats;
+    now.struct_size = stats->struct_size;
+    now.version = HIRATE_POLICY_STATS_VERSION;
+    now.waiting = now.submitted - counters->answered;
+    copy_out(stats, stats->struct_size, &now, sizeof now);
+    return 0;
 }

@@ -19,6 +19,7 @@ static const char NOT_CONNECTED[] = "no connection to Redis within the deadline"
 static const char LOST[] = "the connection ended before the answer";
 static const char FOREIGN[] = "the key holds something that is not this kind of limit's state";
 static const char NONSENSE[] = "the server's reply is not an answer of this library's script";
+static const char BROKEN[] = "Redis has not answered for a while";
 static const char REFUSED[] = "the server answered with an error";
 static const char NO_MEMORY[] = "no memory to send";
 
@@ -38,10 +39,45 @@ static void set_obstacle(hr_dispatch *dispatch, const char *text, size_t len)
 
 /* ------------------------------------------------------------------------------------------------- answering -- */
 
-static void answer(hr_dispatch *dispatch, hr_request *request, const hr_answer *with)
+static int64_t ms_until(int64_t moment_us, int64_t now_us)
 {
+    return moment_us <= now_us ? 0 : (moment_us - now_us + 999) / 1000;
+}
+
+/* Until Redis will be asked again, as far as can be said now. */
+static int64_t probe_ms(const hr_dispatch *dispatch)
+{
+    int64_t due = hr_breaker_is_open(&dispatch->breaker) ? dispatch->breaker.probe_us : 0;
+    if (dispatch->link && !hr_link_is_up(dispatch->link)) {
+        int64_t link_due = hr_link_due_us(dispatch->link);
+        due = link_due > due ? link_due : due;
+    }
+    int64_t ms = ms_until(due, dispatch->now_us);
+    return ms > 0 ? ms : 1;
+}
+
+/* An error goes through the limit's on_failure, where that has a say. */
+static void answer(hr_dispatch *dispatch, hr_request *request, hr_answer with)
+{
+    const hr_key *key = request->key;
+    if (request->op == HIRATE_OP_ACQUIRE && hr_fallback_covers(with.error)) {
+        const hr_fallback_request failed = {
+            .limit = request->limit,
+            .name = key->text + key->prefix_len,
+            .name_len = (size_t)(key->len - key->prefix_len),
+            .cost = request->cost,
+            .probe_ms = probe_ms(dispatch),
+        };
+        hr_fallback_decide(&dispatch->fallback, &failed, &with);
+    }
     hr_batch_remove(&dispatch->batch, request);
-    hr_requests_answer(&dispatch->requests, request, with);
+    hr_requests_answer(&dispatch->requests, request, &with);
+}
+
+static void failed(hr_dispatch *dispatch, int error)
+{
+    dispatch->last_failure = error;
+    hr_breaker_failed(&dispatch->breaker, dispatch->now_us, hr_random_next(&dispatch->random));
 }
 
 static enum hirate_charge charge_of_unanswered(const hr_request *request)
@@ -54,7 +90,7 @@ static enum hirate_charge charge_of_unanswered(const hr_request *request)
 static void answer_error(hr_dispatch *dispatch, hr_request *request, int error, const char *text)
 {
     hr_answer with = {.error = error, .charge = charge_of_unanswered(request), .text = text};
-    answer(dispatch, request, &with);
+    answer(dispatch, request, with);
 }
 
 /* The same error for all that is left in a call. A charge of no holds for all; maybe only for what takes something. */
@@ -66,7 +102,7 @@ static void answer_call(hr_dispatch *dispatch, hr_call *call, hr_answer with)
         if (!request)
             continue;
         with.charge = charge == HIRATE_CHARGE_NO ? charge : charge_of_unanswered(request);
-        answer(dispatch, request, &with);
+        answer(dispatch, request, with);
     }
 }
 
@@ -81,7 +117,7 @@ static void answer_expired(hr_dispatch *dispatch, hr_request *request)
         with.error = HIRATE_ECONNECT;
         with.text = NOT_CONNECTED;
     }
-    answer(dispatch, request, &with);
+    answer(dispatch, request, with);
 }
 
 /* ------------------------------------------------------------------------------------------- remembered denials -- */
@@ -98,15 +134,10 @@ static void note_denial(hr_dispatch *dispatch, const hr_call *call, const hr_cal
     hr_batch_note_denial(&dispatch->batch, entry, denial);
 }
 
-static int64_t ms_until(int64_t moment_us, int64_t now_us)
-{
-    return moment_us <= now_us ? 0 : (moment_us - now_us + 999) / 1000;
-}
-
 /* If it is known that Redis would deny this, say so in its stead. */
 static bool answer_from_denial(hr_dispatch *dispatch, const hirate_request *from, const hr_limit *limit, hr_answer *with)
 {
-    if (!(limit->flags & HIRATE_LIMIT_CACHE_DENIALS) || from->op != HIRATE_OP_ACQUIRE || from->cost > limit->policy.capacity)
+    if (!(limit->value.flags & HIRATE_LIMIT_CACHE_DENIALS) || from->op != HIRATE_OP_ACQUIRE || from->cost > limit->policy.capacity)
         return false;
     const hr_denial *denial = hr_batch_denial(&dispatch->batch, limit, from->name, from->name_len, from->cost);
     if (!denial)
@@ -134,7 +165,7 @@ static void answer_item(hr_dispatch *dispatch, const hr_call *call, const hr_cal
     hr_token_bucket_now copy = *bucket;
     hr_decision decision =
         hr_token_bucket_take(&entry->limit->policy, item->op == HIRATE_OP_PEEK ? &copy : bucket, item->cost);
-    if ((entry->limit->flags & HIRATE_LIMIT_CACHE_DENIALS) && item->op == HIRATE_OP_ACQUIRE &&
+    if ((entry->limit->value.flags & HIRATE_LIMIT_CACHE_DENIALS) && item->op == HIRATE_OP_ACQUIRE &&
         decision.verdict == HIRATE_DENIED && decision.retry_after_ms != HIRATE_NEVER)
         note_denial(dispatch, call, entry, item, &decision);
     if (item->op == HIRATE_OP_ACQUIRE)
@@ -180,7 +211,7 @@ static void answer_key(hr_dispatch *dispatch, const hr_call *call, const hr_call
             with.error = HIRATE_ESTATE;
             with.text = FOREIGN;
         }
-        answer(dispatch, items[i].request, &with);
+        answer(dispatch, items[i].request, with);
     }
 }
 
@@ -210,6 +241,7 @@ static void decided(hr_dispatch *dispatch, hr_call *call, const hr_link_reply *r
         dispatch->text_needed = false;
     clear_obstacle(dispatch);
     hr_backoff_reset(&dispatch->hold);
+    hr_breaker_good(&dispatch->breaker);
     hr_link_good(dispatch->link);
 }
 
@@ -231,6 +263,8 @@ static void refused(hr_dispatch *dispatch, hr_call *call, const hr_link_reply *r
         hr_batch_take_back(&dispatch->batch, call);
         return;
     }
+    if (refusal.error != HIRATE_ESTATE)
+        failed(dispatch, refusal.error);
     if (refusal.action == HR_REFUSAL_WAIT) {
         set_obstacle(dispatch, reply->data, reply->len);
         hold(dispatch);
@@ -267,6 +301,7 @@ static void on_reply(void *arg, hr_link_call *link_call, const hr_link_reply *re
     } else if (reply_makes_sense(call, reply, &server_now_us)) {
         decided(dispatch, call, reply, server_now_us);
     } else {
+        failed(dispatch, HIRATE_EPROTOCOL);
         answer_call(dispatch, call,
                     (hr_answer){.error = HIRATE_EPROTOCOL, .charge = HIRATE_CHARGE_MAYBE, .text = NONSENSE});
         hr_batch_finish(&dispatch->batch, call);
@@ -294,6 +329,7 @@ static void on_up(void *arg)
     dispatch->stats.connects++;
     dispatch->text_needed = false; /* perhaps another server: ask by SHA1 first */
     dispatch->room = true;
+    hr_breaker_probe_now(&dispatch->breaker, dispatch->now_us);
     clear_obstacle(dispatch);
 }
 
@@ -302,7 +338,7 @@ static void answer_waiting(hr_dispatch *dispatch, int error)
 {
     hr_answer with = {.error = error, .text = NOT_CONNECTED, .reason = dispatch->obstacle};
     while (dispatch->batch.first)
-        answer(dispatch, dispatch->batch.first->first, &with);
+        answer(dispatch, dispatch->batch.first->first, with);
 }
 
 static void on_down(void *arg, int error, const char *reason)
@@ -317,6 +353,7 @@ static void on_down(void *arg, int error, const char *reason)
     memcpy(text, CONNECT, head);
     memcpy(text + head, reason, len);
     set_obstacle(dispatch, text, head + len);
+    failed(dispatch, error);
     if (error != HIRATE_ECONNECT)
         answer_waiting(dispatch, error);
 }
@@ -388,6 +425,8 @@ int hr_dispatch_init(hr_dispatch *dispatch, const hirate_options *options, const
 
     memset(dispatch, 0, sizeof *dispatch);
     dispatch->call_most = options->max_calls;
+    dispatch->breaker.threshold = options->breaker_failures;
+    dispatch->fallback.local_most = options->max_local_keys;
     dispatch->random = hr_hash_key_random().k0 | 1;
     int rc = hr_requests_init(&dispatch->requests, options->max_pending);
     if (!rc)
@@ -406,12 +445,38 @@ void hr_dispatch_free(hr_dispatch *dispatch)
     hr_limits_free(&dispatch->limits);
     hr_requests_free(&dispatch->requests);
     hr_script_free(&dispatch->wire);
+    hr_fallback_free(&dispatch->fallback);
     clear_obstacle(dispatch);
+}
+
+/* While the breaker is open: the answer that is given at once. */
+static bool answer_from_breaker(hr_dispatch *dispatch, const hirate_request *from, const hr_limit *limit, hr_answer *with)
+{
+    if (!hr_breaker_is_open(&dispatch->breaker))
+        return false;
+    dispatch->now_us = hr_clock_now_us();
+    if (hr_link_is_up(dispatch->link) &&
+        hr_breaker_lets_through(&dispatch->breaker, dispatch->now_us, hr_random_next(&dispatch->random)))
+        return false;
+    *with = (hr_answer){.error = dispatch->last_failure, .text = BROKEN, .reason = dispatch->obstacle};
+    if (from->op == HIRATE_OP_ACQUIRE) {
+        const hr_fallback_request failed = {
+            .limit = limit,
+            .name = from->name,
+            .name_len = from->name_len,
+            .cost = from->cost,
+            .probe_ms = probe_ms(dispatch),
+        };
+        hr_fallback_decide(&dispatch->fallback, &failed, with);
+    }
+    return true;
 }
 
 static void accepted(hr_dispatch *dispatch, const hr_request *request, uint64_t *id)
 {
     dispatch->stats.submitted++;
+    if (request->limit->counters)
+        request->limit->counters->stats.submitted++;
     if (id)
         *id = request->id;
 }
@@ -435,7 +500,7 @@ int hr_dispatch_submit(hr_dispatch *dispatch, const hirate_request *from, int64_
     request->cost = from->cost;
     request->op = (uint8_t)from->op;
     hr_answer known;
-    if (answer_from_denial(dispatch, from, limit, &known)) {
+    if (answer_from_denial(dispatch, from, limit, &known) || answer_from_breaker(dispatch, from, limit, &known)) {
         hr_requests_answer_new(&dispatch->requests, request, &known);
         accepted(dispatch, request, id);
         return 0;
@@ -476,8 +541,13 @@ void hr_dispatch_tick(hr_dispatch *dispatch)
         return;
     if (first_due(dispatch)) /* an answer that has arrived wins over its deadline */
         hr_link_read_arrived(dispatch->link, dispatch->now_us);
-    for (hr_request *request; (request = first_due(dispatch)) != NULL;)
+    bool unanswered = false;
+    for (hr_request *request; (request = first_due(dispatch)) != NULL;) {
+        unanswered |= request->state == HR_REQUEST_CALLED;
         answer_expired(dispatch, request);
+    }
+    if (unanswered)
+        failed(dispatch, HIRATE_EDEADLINE);
     hr_link_tick(dispatch->link, dispatch->now_us);
 }
 

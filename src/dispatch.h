@@ -13,6 +13,9 @@
  * Group commit. With no call in flight a flush sends at once. While calls are in flight, requests gather until a reply makes
  * room or a call is full. So latency is one round trip when idle, and calls grow under load.
  *
+ * What Redis cannot answer is decided by the limit's on_failure (fallback.h). After failures in a row the breaker opens: what is
+ * submitted then is answered at once, but for a probe now and then; what waits already keeps its deadline.
+ *
  * The script is called by its SHA1. Where the server does not know it, one call carries the text and the others wait for its
  * reply, however many were refused.
  */
@@ -21,6 +24,8 @@
 
 #include "backoff.h"
 #include "batch.h"
+#include "breaker.h"
+#include "fallback.h"
 #include "link.h"
 #include "request.h"
 #include "script.h"
@@ -41,6 +46,10 @@ typedef struct hr_dispatch {
     hr_backoff hold;
     uint64_t random;
     int64_t now_us;         /* of the turn under way; the client sets it */
+
+    hr_breaker breaker;
+    int last_failure;       /* HIRATE_E…: what it answers while open */
+    hr_fallback fallback;
 
     hr_reason *obstacle; /* why nothing is sent: no connection, LOADING and the like; NULL: none, or not known */
     hirate_stats stats;

@@ -85,7 +85,18 @@ enum hirate_source { /* who decided */
     HIRATE_SOURCE_NONE = 0,
     HIRATE_SOURCE_REDIS = 1,
     HIRATE_SOURCE_LOCAL = 2,
-    HIRATE_SOURCE_CACHE = 3 /* this client, which remembered a denial by Redis */
+    HIRATE_SOURCE_CACHE = 3,      /* this client, which remembered a denial by Redis */
+    HIRATE_SOURCE_FAIL_OPEN = 4,  /* Redis could not answer, and the limit says: allow */
+    HIRATE_SOURCE_FAIL_CLOSED = 5 /* Redis could not answer, and the limit says: deny */
+};
+
+/* What becomes of an acquire that Redis cannot answer. Peeks and resets get the error whatever this says. */
+enum hirate_on_failure {
+    HIRATE_ON_FAILURE_ERROR = 0,  /* no verdict: the caller decides */
+    HIRATE_ON_FAILURE_OPEN = 1,   /* allowed, remaining 0: admits without bound while Redis is away */
+    HIRATE_ON_FAILURE_CLOSED = 2, /* denied until the client asks Redis again (retry_after_ms) */
+    HIRATE_ON_FAILURE_LOCAL = 3   /* decided by a bucket in this process with local_share of capacity and rate: each
+                                     process admits at most that share of the limit, beside what Redis admitted */
 };
 
 enum hirate_charge { /* was the cost taken? */
@@ -114,8 +125,11 @@ typedef struct hirate_limit {
     const char *policy;   /* its name: part of the Redis key. 1 … 64 of [A-Za-z0-9._-] */
     uint64_t capacity;    /* most tokens a bucket holds, and the largest burst: 0 … 2^52. 0 lets only cost 0 pass */
     hirate_rate rate;     /* refill */
-    uint64_t flags;       /* HIRATE_LIMIT_…, or 0 */
-    uint64_t reserved[7]; /* zero */
+    uint32_t flags;       /* HIRATE_LIMIT_…, or 0 */
+    uint32_t on_failure;  /* enum hirate_on_failure */
+    uint32_t local_share_num, local_share_den; /* for HIRATE_ON_FAILURE_LOCAL: 1 <= num <= den <= 1000000; 0 with the
+                                                  others. The bucket has floor(capacity·num/den) tokens */
+    uint64_t reserved[6]; /* zero */
 } hirate_limit;
 
 /*
@@ -127,13 +141,14 @@ typedef struct hirate_limit {
  * is noticed), the limit was raised by one with other values, the state was lost (flush, eviction, restart, failover), or the
  * server's clock was set forward. time_us is 0 in these results, remaining and reset_ms are as of the denial.
  */
-#define HIRATE_LIMIT_CACHE_DENIALS UINT64_C(1)
+#define HIRATE_LIMIT_CACHE_DENIALS UINT32_C(1)
 
 #define HIRATE_LIMIT_VERSION 1
 
 /* 0, or a compile-time error (a negative array size) when `ok` is false. C11 and C++17. */
 #define HIRATE_CHECK_(ok) (0 * sizeof(char[(ok) ? 1 : -1]))
 #define HIRATE_POSITIVE_(n) ((uint64_t)(n) + HIRATE_CHECK_((n) > 0 && (n) <= INT64_C(9007199254740991)))
+#define HIRATE_POSITIVE_U32_(n) ((uint32_t)(n) + (uint32_t)HIRATE_CHECK_((n) > 0 && (n) <= 1000000))
 #define HIRATE_CAPACITY_(n) ((uint64_t)(n) + HIRATE_CHECK_((n) >= 0 && (n) <= INT64_C(4503599627370496)))
 #define HIRATE_LIMIT_SIZE_(name)                                                                                      \
     ((uint32_t)(sizeof(hirate_limit) + HIRATE_CHECK_(sizeof("" name) > 1 && sizeof("" name) <= HIRATE_POLICY_SIZE)))
@@ -160,12 +175,20 @@ typedef struct hirate_limit {
  */
 #define HIRATE_TOKEN_BUCKET(name, cap, rate)                                                                          \
     { HIRATE_LIMIT_SIZE_(name), HIRATE_LIMIT_VERSION, HIRATE_KIND_TOKEN_BUCKET, "" name, HIRATE_CAPACITY_(cap), rate, \
-      0, { 0, 0, 0, 0, 0, 0, 0 } }
+      0, 0, 0, 0, { 0, 0, 0, 0, 0, 0 } }
 
-/* The same with HIRATE_LIMIT_… flags. */
-#define HIRATE_TOKEN_BUCKET_FLAGS(name, cap, rate, flags)                                                             \
+/*
+ * The same with more: `flags` HIRATE_LIMIT_… or 0, `on_failure` one of these:
+ *     HIRATE_FAIL_ERROR, HIRATE_FAIL_OPEN, HIRATE_FAIL_CLOSED, HIRATE_FAIL_LOCAL(num, den)
+ */
+#define HIRATE_TOKEN_BUCKET_WITH(name, cap, rate, flags, on_failure)                                                  \
     { HIRATE_LIMIT_SIZE_(name), HIRATE_LIMIT_VERSION, HIRATE_KIND_TOKEN_BUCKET, "" name, HIRATE_CAPACITY_(cap), rate, \
-      flags, { 0, 0, 0, 0, 0, 0, 0 } }
+      flags, on_failure, { 0, 0, 0, 0, 0, 0 } }
+#define HIRATE_FAIL_ERROR  HIRATE_ON_FAILURE_ERROR, 0, 0
+#define HIRATE_FAIL_OPEN   HIRATE_ON_FAILURE_OPEN, 0, 0
+#define HIRATE_FAIL_CLOSED HIRATE_ON_FAILURE_CLOSED, 0, 0
+#define HIRATE_FAIL_LOCAL(num, den)                                                                                   \
+    HIRATE_ON_FAILURE_LOCAL, HIRATE_POSITIVE_U32_(num), (uint32_t)(den) + (uint32_t)HIRATE_CHECK_((den) >= (num))
 
 /* What went wrong in a call: the code and one line of text naming the field and what is accepted. */
 typedef struct hirate_error {
@@ -186,7 +209,8 @@ HIRATE_API int hirate_limit_check(const hirate_limit *limit, hirate_error *error
 
 /*
  * Read a limit from text: `NAME ALGORITHM key=value …`, as in "login token-bucket capacity=20 rate=1/3s"; a further
- * `cache-denials=yes` sets HIRATE_LIMIT_CACHE_DENIALS.
+ * `cache-denials=yes` sets HIRATE_LIMIT_CACHE_DENIALS, `on-failure=error|open|closed|local` on_failure, and
+ * `local-share=NUM/DEN` the share (1/1 if left out).
  * Durations are a whole number (1 if left out) and one of us ms s m h d. The name is stored in `policy`, to which
  * limit->policy then points. 0, or HIRATE_EINVAL (*error says why; *limit and policy are unchanged).
  */
@@ -264,7 +288,9 @@ struct hirate_result {
     int64_t time_us;        /* the deciding clock, microseconds since 1970; 0: unknown */
     int used;               /* a reset: 1 if there was something to forget */
     const char *policy;     /* the limit's name */
-    const char *reason;     /* an error: fixed text, or at most 200 bytes from the server; otherwise "" */
+    const char *reason;     /* an error or cause: fixed text, or at most 200 bytes from the server; otherwise "" */
+    int cause;              /* a verdict without Redis (fail-open, fail-closed, local): the error that on_failure met;
+                               `charge` is then of Redis. Otherwise 0 */
 };
 
 /*
@@ -295,6 +321,12 @@ typedef struct hirate_options {
     uint32_t max_call_keys;     /* distinct keys one call decides: 1 … 256. Default 128 */
     uint32_t max_call_acquires; /* requests one call decides: 1 … 1024. Default 1024 */
     uint32_t max_denials;       /* denials remembered, see HIRATE_LIMIT_CACHE_DENIALS: 1 … 4194304. Default 65536 */
+    uint32_t breaker_failures;  /* after so many failures in a row (attempts to connect, calls without an answer or
+                                   with an error) what is submitted is answered at once, by on_failure, with the last
+                                   failure as error or cause; now and then one request is let through as a probe, after
+                                   50 ms at first and at most a second later on. 1 … 1000000. Default 5 */
+    uint32_t max_local_keys;    /* buckets of HIRATE_ON_FAILURE_LOCAL; past it names are denied. 1 … 4194304.
+                                   Default 65536 */
     hirate_room_cb *on_room;    /* after HIRATE_EOVERLOAD, once there is room for at least a quarter of
                                    max_pending; from the loop. NULL: none */
     hirate_resolve_fn *resolve; /* NULL: getaddrinfo() on a detached thread */
@@ -337,13 +369,31 @@ typedef struct hirate_stats {
 
 #define HIRATE_STATS_VERSION 1
 
+/* The same for one policy name, over all limits that share it. By what decided: redis, local, cache, fail-open and
+ * fail-closed. */
+typedef struct hirate_policy_stats {
+    uint32_t struct_size;
+    uint32_t version;
+    uint64_t submitted;
+    uint64_t allowed_redis, allowed_local, allowed_open;
+    uint64_t denied_redis, denied_local, denied_cache, denied_closed;
+    uint64_t errors;  /* answered without a verdict, for which an error was the reason */
+    uint64_t maybe;   /* of all: charge = maybe */
+    uint64_t resets;  /* done */
+    uint64_t waiting; /* accepted and not answered yet */
+} hirate_policy_stats;
+
+#define HIRATE_POLICY_STATS_VERSION 1
+
 /* Fill in the defaults. Call through the macros, which pass the size the caller was compiled with. */
 HIRATE_API void hirate_options_init_sized(hirate_options *options, size_t size);
 HIRATE_API void hirate_request_init_sized(hirate_request *request, size_t size);
 HIRATE_API void hirate_stats_init_sized(hirate_stats *stats, size_t size);
+HIRATE_API void hirate_policy_stats_init_sized(hirate_policy_stats *stats, size_t size);
 #define hirate_options_init(o) hirate_options_init_sized((o), sizeof *(o))
 #define hirate_request_init(r) hirate_request_init_sized((r), sizeof *(r))
 #define hirate_stats_init(s)   hirate_stats_init_sized((s), sizeof *(s))
+#define hirate_policy_stats_init(s) hirate_policy_stats_init_sized((s), sizeof *(s))
 
 /* Check every field, without connecting. 0, or HIRATE_EINVAL with *error (may be NULL) naming the field and what
  * is accepted, never a password. `options` NULL stands for the defaults. */
@@ -398,7 +448,10 @@ HIRATE_API void hirate_free(hirate *h);
 /* Why the last failed call on this client failed, one line; "" before any. Valid until the next call. */
 HIRATE_API const char *hirate_last_error(const hirate *h);
 
+/* *stats must have been set up with its init macro. */
 HIRATE_API void hirate_get_stats(const hirate *h, hirate_stats *stats);
+/* 0, or HIRATE_ENOENT: this client has not met the policy (or has met more than 4,096, and this one came after). */
+HIRATE_API int hirate_get_policy_stats(const hirate *h, const char *policy, hirate_policy_stats *stats);
 
 /* --------------------------------------------------------------------------------------------- local engine -- */
 
@@ -429,7 +482,8 @@ HIRATE_API void hirate_result_init_sized(hirate_result *result, size_t size);
 /* Static texts; never NULL. */
 HIRATE_API const char *hirate_strerror(int code);
 HIRATE_API const char *hirate_verdict_name(enum hirate_verdict verdict); /* "allowed" "denied" "error" */
-HIRATE_API const char *hirate_source_name(enum hirate_source source);    /* "redis" "local" "cache" "none" */
+HIRATE_API const char *hirate_source_name(enum hirate_source source);    /* "redis" "local" "cache"
+                                                                            "fail-open" "fail-closed" "none" */
 HIRATE_API const char *hirate_charge_name(enum hirate_charge charge);    /* "yes" "no" "maybe" */
 HIRATE_API const char *hirate_version(void);
 

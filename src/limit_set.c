@@ -5,32 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool reserved_is_zero(const hirate_limit *from)
-{
-    uint64_t any = 0;
-    for (size_t i = 0; i < sizeof from->reserved / sizeof *from->reserved; i++)
-        any |= from->reserved[i];
-    return any == 0;
-}
-
-/* What makes two limits the same. `from` may be anything: what is not known to be right goes to hr_policy_compile. */
-static bool same_value(const hr_limit *limit, const hirate_limit *from)
-{
-    return from->struct_size >= sizeof *from && from->version == HIRATE_LIMIT_VERSION && from->policy &&
-           reserved_is_zero(from) && limit->policy.capacity == from->capacity && limit->rate.tokens == from->rate.tokens &&
-           limit->rate.period_us == from->rate.period_us && limit->policy.kind == from->kind &&
-           limit->flags == from->flags &&
-           strcmp(limit->policy.name, from->policy) == 0;
-}
-
 static bool same_node(const hr_hash_node *node, const void *probe)
 {
-    const hr_limit *limit = (const hr_limit *)node;
     const hr_limit *other = probe;
-    return limit->policy.capacity == other->policy.capacity && limit->rate.tokens == other->rate.tokens &&
-           limit->rate.period_us == other->rate.period_us && limit->policy.kind == other->policy.kind &&
-           limit->flags == other->flags &&
-           strcmp(limit->policy.name, other->policy.name) == 0;
+    return hr_limit_same(&((const hr_limit *)node)->value, &other->value);
+}
+
+static bool is_named(const hr_hash_node *node, const void *probe)
+{
+    return strcmp(((const hr_counters *)node)->name, probe) == 0;
 }
 
 int hr_limits_init(hr_limits *limits, const char *key_prefix)
@@ -38,19 +21,27 @@ int hr_limits_init(hr_limits *limits, const char *key_prefix)
     memset(limits, 0, sizeof *limits);
     limits->hash_key = hr_hash_key_random();
     memcpy(limits->key_prefix, key_prefix, strlen(key_prefix) + 1);
-    return hr_hash_init(&limits->table, 16);
+    int rc = hr_hash_init(&limits->table, 16);
+    return rc ? rc : hr_hash_init(&limits->counters, 16);
 }
 
-void hr_limits_free(hr_limits *limits)
+/* The table with its members, whose node comes first. */
+static void free_table(hr_hash_table *table)
 {
-    for (size_t i = 0; limits->table.buckets && i <= limits->table.mask; i++) {
-        for (hr_hash_node *node = limits->table.buckets[i]; node;) {
+    for (size_t i = 0; table->buckets && i <= table->mask; i++) {
+        for (hr_hash_node *node = table->buckets[i]; node;) {
             hr_hash_node *next = node->next;
             free(node);
             node = next;
         }
     }
-    hr_hash_free(&limits->table);
+    hr_hash_free(table);
+}
+
+void hr_limits_free(hr_limits *limits)
+{
+    free_table(&limits->table);
+    free_table(&limits->counters);
 }
 
 static size_t hint_of(const hirate_limit *from)
@@ -77,20 +68,46 @@ static void write_prefix(hr_limit *limit, const char *key_prefix)
     limit->prefix_len = (uint16_t)(n + m + 2);
 }
 
+static int compile(hr_limits *limits, hr_limit *new, const hirate_limit *from, hirate_error *error)
+{
+    int rc = hr_policy_compile(&new->policy, from, error);
+    if (rc)
+        return rc;
+    new->value = *from;
+    new->value.struct_size = sizeof new->value; /* what is beyond was looked at, and is zero */
+    new->value.policy = new->policy.name;
+    if (from->on_failure == HIRATE_ON_FAILURE_LOCAL)
+        new->share = hr_limit_local_share(&new->value);
+    new->name_hash = hr_hash(limits->hash_key, new->policy.name, new->policy.name_len);
+    return 0;
+}
+
+static hr_counters *counters_of(hr_limits *limits, const hr_limit *limit)
+{
+    hr_hash_node *node = hr_hash_find(&limits->counters, limit->name_hash, is_named, limit->policy.name);
+    if (node)
+        return (hr_counters *)node;
+    hr_counters *new = limits->counters.count < HR_COUNTERS_MOST ? calloc(1, sizeof *new) : NULL;
+    if (new) {
+        memcpy(new->name, limit->policy.name, sizeof new->name);
+        hr_hash_insert(&limits->counters, &new->node, limit->name_hash);
+    }
+    return new;
+}
+
 static int look_up(hr_limits *limits, const hirate_limit *from, hr_limit **out, hirate_error *error)
 {
     hr_limit *new = calloc(1, sizeof *new);
     if (!new)
         return HIRATE_ENOMEM;
-    int rc = hr_policy_compile(&new->policy, from, error);
+    int rc = compile(limits, new, from, error);
     if (rc) {
         free(new);
         return rc;
     }
-    new->rate = from->rate;
-    new->flags = from->flags;
-    new->name_hash = hr_hash(limits->hash_key, new->policy.name, new->policy.name_len);
-    uint64_t values[] = {from->capacity, from->rate.tokens, from->rate.period_us, from->kind, from->flags};
+    const hirate_limit *value = &new->value;
+    uint64_t values[] = {value->capacity,   value->rate.tokens,      value->rate.period_us,  value->kind, value->flags,
+                         value->on_failure, value->local_share_num, value->local_share_den};
     uint64_t hash = hr_hash(limits->hash_key, values, sizeof values) ^ new->name_hash;
     hr_hash_node *known = hr_hash_find(&limits->table, hash, same_node, new);
     if (known) {
@@ -99,10 +116,17 @@ static int look_up(hr_limits *limits, const hirate_limit *from, hr_limit **out, 
         return 0;
     }
     write_prefix(new, limits->key_prefix);
+    new->counters = counters_of(limits, new);
     hr_hash_insert(&limits->table, &new->node, hash);
     limits->idle++;
     *out = new;
     return 0;
+}
+
+const hr_counters *hr_limits_counters(const hr_limits *limits, const char *policy)
+{
+    uint64_t hash = hr_hash(limits->hash_key, policy, strlen(policy));
+    return (const hr_counters *)hr_hash_find(&limits->counters, hash, is_named, policy);
 }
 
 int hr_limits_use(hr_limits *limits, const hirate_limit *from, hr_limit **out, hirate_error *error)
@@ -110,7 +134,7 @@ int hr_limits_use(hr_limits *limits, const hirate_limit *from, hr_limit **out, h
     size_t hint = hint_of(from);
     hr_limit *limit = limits->hints[hint].limit;
 
-    if (!limit || limits->hints[hint].address != from || !same_value(limit, from)) {
+    if (!limit || limits->hints[hint].address != from || !hr_limit_same(&limit->value, from)) {
         int rc = look_up(limits, from, &limit, error);
         if (rc)
             return rc;

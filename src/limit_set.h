@@ -13,13 +13,23 @@
 
 #define HR_LIMIT_SET_HINTS 64
 #define HR_LIMITS_IDLE  256 /* limits nobody uses that are kept all the same */
+#define HR_COUNTERS_MOST 4096 /* policy names that are counted */
+
+/* What one policy name has come to; shared by all limits that have it, kept as long as the client. */
+typedef struct hr_counters {
+    hr_hash_node node;
+    hirate_policy_stats stats; /* without `waiting` */
+    uint64_t answered;
+    char name[HIRATE_POLICY_SIZE];
+} hr_counters;
 
 typedef struct hr_limit {
     hr_hash_node node;
-    uint32_t uses; /* pending requests */
-    hirate_rate rate;
-    uint64_t flags;
+    uint32_t uses;      /* pending requests and the like */
+    hirate_limit value; /* its policy is the text in `policy` below */
+    hirate_limit share; /* for HIRATE_ON_FAILURE_LOCAL */
     hr_policy policy;
+    hr_counters *counters; /* NULL: too many names */
     uint64_t name_hash;  /* of policy.name: equal for all limits that share keys */
     uint16_t prefix_len; /* of "PREFIX:POLICY:" */
     char prefix[2 * HIRATE_POLICY_SIZE + 1];
@@ -29,6 +39,7 @@ typedef struct hr_limits {
     hr_hash_key hash_key;
     hr_hash_table table;
     size_t idle;
+    hr_hash_table counters;
     struct {
         const hirate_limit *address;
         hr_limit *limit;
@@ -41,5 +52,7 @@ void hr_limits_free(hr_limits *limits);
 /* The limit with this value, with one more use. 0, HIRATE_EINVAL (*error) or HIRATE_ENOMEM. */
 int hr_limits_use(hr_limits *limits, const hirate_limit *from, hr_limit **out, hirate_error *error);
 void hr_limits_done(hr_limits *limits, hr_limit *limit);
+/* The counters of a policy name; NULL: none. */
+const hr_counters *hr_limits_counters(const hr_limits *limits, const char *policy);
 
 #endif

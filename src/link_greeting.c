@@ -120,10 +120,10 @@ static int refused(enum hr_greeting_step step, const char *text, size_t len, hir
 {
     hr_refusal refusal = hr_refusal_of(text, len);
 
-    if (refusal.action == HR_REFUSAL_WAIT)
+    if (refusal.error != HIRATE_EAUTH && refusal.action != HR_REFUSAL_ANSWER) /* it may be different next time */
         return hr_fail(error, HIRATE_ECONNECT, "%.*s", shown(len), text);
     /* ROLE may be forbidden or unknown to the server: then a replica shows itself when it refuses to write. */
-    if (step == HR_GREETING_ROLE && !(refusal.error == HIRATE_EAUTH && refusal.action == HR_REFUSAL_RECONNECT))
+    if (step == HR_GREETING_ROLE && refusal.action == HR_REFUSAL_ANSWER)
         return 0;
     return hr_fail(error, HIRATE_EAUTH, "%.*s", shown(len), text);
 }

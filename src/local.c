@@ -16,6 +16,7 @@
  *
  * Invariants: heap[i]->slot == i; heap_deadline <= deadline; heap_count == table.count <= max_keys.
  */
+#include "check.h"
 #include "error.h"
 #include "hash.h"
 #include "token_bucket.h"
@@ -206,50 +207,16 @@ static void bucket_store(hirate_local *local, bucket *b, const hr_token_bucket_n
 
 /* ------------------------------------------------------------------------------------------------ requests -- */
 
-static bool is_last_limit(const hirate_local *local, const hirate_limit *limit)
-{
-    const hirate_limit *last = &local->limit;
-
-    return limit != NULL && limit->struct_size == sizeof *limit && last->struct_size == sizeof *last &&
-           last->version == limit->version && last->kind == limit->kind && last->capacity == limit->capacity &&
-           last->rate.tokens == limit->rate.tokens && last->rate.period_us == limit->rate.period_us &&
-           last->flags == limit->flags &&
-           memcmp(last->reserved, limit->reserved, sizeof last->reserved) == 0 && limit->policy != NULL &&
-           strcmp(local->policy.name, limit->policy) == 0;
-}
-
 /* Compile the limit into local->policy, unless it is the last one again. */
 static int use_limit(hirate_local *local, const hirate_limit *limit, hirate_error *error)
 {
-    if (is_last_limit(local, limit))
+    if (local->limit.policy != NULL && limit != NULL && hr_limit_same(&local->limit, limit))
         return 0;
     int rc = hr_policy_compile(&local->policy, limit, error);
     if (rc != 0)
         return rc;
     local->limit = *limit;
-    local->limit.policy = NULL; /* the caller's text may go away */
-    return 0;
-}
-
-static int check_request(const hirate_request *request, hirate_error *error)
-{
-    if (request == NULL)
-        return hr_fail(error, HIRATE_EINVAL, "request: is NULL; accepted: a request");
-    int rc = hr_struct_check("request", request, request->struct_size, sizeof *request, sizeof *request, error);
-    if (rc != 0)
-        return rc;
-    if (request->version != HIRATE_REQUEST_VERSION)
-        return hr_fail(error, HIRATE_EINVAL, "request.version: %u is not known; accepted: %d",
-                       (unsigned)request->version, HIRATE_REQUEST_VERSION);
-    if (request->op != HIRATE_OP_ACQUIRE && request->op != HIRATE_OP_PEEK && request->op != HIRATE_OP_RESET)
-        return hr_fail(error, HIRATE_EINVAL, "op: %d is not known; accepted: acquire, peek, reset", (int)request->op);
-    if (request->name_len > HIRATE_NAME_MAX)
-        return hr_fail(error, HIRATE_EINVAL, "name: %zu bytes; accepted: 0 to %d", request->name_len, HIRATE_NAME_MAX);
-    if (request->name == NULL && request->name_len > 0)
-        return hr_fail(error, HIRATE_EINVAL, "name: is NULL; accepted: NULL only with a length of 0");
-    if (request->op != HIRATE_OP_RESET && request->cost > HIRATE_COST_MAX)
-        return hr_fail(error, HIRATE_EINVAL, "cost: %llu is too large; accepted: 0 to %llu",
-                       (unsigned long long)request->cost, (unsigned long long)HIRATE_COST_MAX);
+    local->limit.policy = local->policy.name; /* the caller's text may go away */
     return 0;
 }
 
@@ -264,7 +231,7 @@ static int check_call(const hirate_local *local, const hirate_request *request, 
     if (now_us < 0 || (uint64_t)now_us > HIRATE_COST_MAX)
         return hr_fail(error, HIRATE_EINVAL, "now_us: %lld is out of range; accepted: 0 to %llu", (long long)now_us,
                        (unsigned long long)HIRATE_COST_MAX);
-    return check_request(request, error);
+    return hr_check_request(request, error);
 }
 
 static void key_make(const hirate_local *local, const hirate_request *request, key *k)

@@ -10,7 +10,7 @@
 
 #define DAY_MS       86400000
 #define DEFAULT_URI  "redis://127.0.0.1:6379"
-#define VERSION_1_OF offsetof(hirate_options, user) + sizeof(void *)
+#define VERSION_1_OF (offsetof(hirate_options, user) + sizeof(void *))
 
 static const hirate_options DEFAULTS = {
     .version = HIRATE_OPTIONS_VERSION,
@@ -22,6 +22,8 @@ static const hirate_options DEFAULTS = {
     .max_call_keys = 128,
     .max_call_acquires = 1024,
     .max_denials = 65536,
+    .breaker_failures = 5,
+    .max_local_keys = 65536,
 };
 
 void hirate_options_init_sized(hirate_options *options, size_t size)
@@ -68,6 +70,10 @@ static int check_values(const hirate_options *options, hirate_error *error)
         rc = check_count("max_call_acquires", options->max_call_acquires, 1024, error);
     if (!rc)
         rc = check_count("max_denials", options->max_denials, 1u << 22, error);
+    if (!rc)
+        rc = check_count("breaker_failures", options->breaker_failures, 1000000, error);
+    if (!rc)
+        rc = check_count("max_local_keys", options->max_local_keys, 1u << 22, error);
     return rc;
 }
 
@@ -79,13 +85,16 @@ int hr_options_read(hirate_options *options, hr_uri *uri, const hirate_options *
         return hr_fail(error, HIRATE_EINVAL,
                        "options: struct_size %u and version %u; accepted: what hirate_options_init() sets, version %d",
                        (unsigned)from->struct_size, (unsigned)from->version, HIRATE_OPTIONS_VERSION);
+    int rc = from ? hr_struct_check("options", from, from->struct_size, VERSION_1_OF, sizeof new, error) : 0;
+    if (rc)
+        return rc;
     if (from)
         memcpy(&new, from, from->struct_size < sizeof new ? from->struct_size : sizeof new);
     if (!new.uri)
         new.uri = DEFAULT_URI;
     if (!new.prefix)
         new.prefix = "hirate";
-    int rc = check_values(&new, error);
+    rc = check_values(&new, error);
     if (!rc)
         rc = hr_uri_parse(uri, new.uri, error);
     if (!rc)

@@ -22,6 +22,7 @@ __extension__ typedef unsigned __int128 u128;
 
 #define FLAGS_KNOWN HIRATE_LIMIT_CACHE_DENIALS
 #define FULL_MAX (UINT64_C(1) << 52)
+#define SHARE_MAX 1000000
 #define RATE_MAX HIRATE_COST_MAX /* 2^53 - 1 */
 #define RETURN_MAX ((UINT64_C(1) << 53) / 1000)
 
@@ -125,7 +126,7 @@ static int check_header(const hirate_limit *limit, hirate_error *error)
         return hr_fail(error, HIRATE_EINVAL, "limit.kind: %u is not known; accepted: %d (token bucket)",
                        (unsigned)limit->kind, (int)HIRATE_KIND_TOKEN_BUCKET);
     if (limit->flags & ~FLAGS_KNOWN)
-        return hr_fail(error, HIRATE_EINVAL, "limit.flags: %#" PRIx64 "; accepted: HIRATE_LIMIT_CACHE_DENIALS or 0",
+        return hr_fail(error, HIRATE_EINVAL, "limit.flags: %#" PRIx32 "; accepted: HIRATE_LIMIT_CACHE_DENIALS or 0",
                        limit->flags);
     for (size_t i = 0; i < sizeof limit->reserved / sizeof limit->reserved[0]; i++)
         if (limit->reserved[i] != 0)
@@ -155,15 +156,25 @@ static int check_fields(const hirate_limit *limit, hirate_error *error)
     return 0;
 }
 
-int hr_policy_compile(hr_policy *policy, const hirate_limit *limit, hirate_error *error)
+static int check_on_failure(const hirate_limit *limit, hirate_error *error)
 {
-    int rc = check_header(limit, error);
+    bool local = limit->on_failure == HIRATE_ON_FAILURE_LOCAL;
 
-    if (rc == 0)
-        rc = check_fields(limit, error);
-    if (rc != 0)
-        return rc;
+    if (limit->on_failure > HIRATE_ON_FAILURE_LOCAL)
+        return hr_fail(error, HIRATE_EINVAL, "on-failure: %u is not known; accepted: error, open, closed, local (0 to 3)",
+                       (unsigned)limit->on_failure);
+    if (!local && (limit->local_share_num != 0 || limit->local_share_den != 0))
+        return hr_fail(error, HIRATE_EINVAL, "local-share: given without on-failure=local; accepted: with it only");
+    if (local && (limit->local_share_num == 0 || limit->local_share_num > limit->local_share_den ||
+                  limit->local_share_den > SHARE_MAX))
+        return hr_fail(error, HIRATE_EINVAL, "local-share: %u/%u; accepted: NUM/DEN with 1 <= NUM <= DEN <= %u",
+                       (unsigned)limit->local_share_num, (unsigned)limit->local_share_den, (unsigned)SHARE_MAX);
+    return 0;
+}
 
+/* The part of compiling in which the arithmetic is bounded. */
+static int compile(hr_policy *policy, const hirate_limit *limit, hirate_error *error)
+{
     uint64_t g = gcd(limit->rate.tokens, limit->rate.period_us);
     uint64_t n = limit->rate.tokens / g;
     uint64_t p = limit->rate.period_us / g;
@@ -187,6 +198,66 @@ int hr_policy_compile(hr_policy *policy, const hirate_limit *limit, hirate_error
     policy->name_len = (uint8_t)strlen(limit->policy);
     memcpy(policy->name, limit->policy, policy->name_len);
     return 0;
+}
+
+/* Reduced as far as it goes; 0 tokens where it still does not fit. */
+static hirate_rate share_of_rate(const hirate_limit *limit)
+{
+    uint64_t g = gcd(limit->local_share_num, limit->local_share_den);
+    uint64_t num = limit->local_share_num / g, den = limit->local_share_den / g;
+    uint64_t tokens = limit->rate.tokens, period = limit->rate.period_us;
+
+    g = gcd(tokens, period);
+    tokens /= g, period /= g;
+    g = gcd(tokens, den);
+    tokens /= g, den /= g;
+    g = gcd(num, period);
+    num /= g, period /= g;
+    if ((u128)tokens * num > RATE_MAX || (u128)period * den > RATE_MAX)
+        return (hirate_rate){0, 0};
+    return (hirate_rate){tokens * num, period * den};
+}
+
+hirate_limit hr_limit_local_share(const hirate_limit *limit)
+{
+    u128 capacity = (u128)limit->capacity * limit->local_share_num / limit->local_share_den;
+    hirate_limit share;
+
+    hirate_limit_token_bucket(&share, limit->policy, (uint64_t)capacity, share_of_rate(limit));
+    return share;
+}
+
+int hr_policy_compile(hr_policy *policy, const hirate_limit *limit, hirate_error *error)
+{
+    hr_policy made, of_share;
+    int rc = check_header(limit, error);
+
+    if (rc == 0)
+        rc = check_fields(limit, error);
+    if (rc == 0)
+        rc = check_on_failure(limit, error);
+    if (rc == 0)
+        rc = compile(&made, limit, error);
+    if (rc == 0 && limit->on_failure == HIRATE_ON_FAILURE_LOCAL) {
+        hirate_limit share = hr_limit_local_share(limit);
+        if (share.rate.tokens == 0 || compile(&of_share, &share, NULL) != 0)
+            rc = hr_fail(error, HIRATE_EINVAL,
+                         "local-share: %u/%u of this rate is not exact; accepted: a share with smaller numbers, as 1/1",
+                         (unsigned)limit->local_share_num, (unsigned)limit->local_share_den);
+    }
+    if (rc == 0)
+        *policy = made;
+    return rc;
+}
+
+bool hr_limit_same(const hirate_limit *a, const hirate_limit *b)
+{
+    /* From capacity on there are only numbers, without gaps. */
+    const size_t from = offsetof(hirate_limit, capacity);
+
+    return b->struct_size == a->struct_size && b->version == a->version && b->kind == a->kind && b->policy != NULL &&
+           memcmp((const char *)a + from, (const char *)b + from, sizeof *a - from) == 0 &&
+           strcmp(a->policy, b->policy) == 0;
 }
 
 int hirate_limit_check(const hirate_limit *limit, hirate_error *error)

@@ -11,6 +11,8 @@
 
 #include "hirate.h"
 
+#include <stdbool.h>
+
 typedef struct hr_policy {
     uint64_t capacity;
     uint64_t n;    /* units that return each microsecond */
@@ -26,6 +28,12 @@ int hr_policy_compile(hr_policy *policy, const hirate_limit *limit, hirate_error
 
 /* Is `text` 1 … 64 of [A-Za-z0-9._-]? For policy names and prefixes. */
 int hr_policy_name_ok(const char *text);
+
+/* Are two limits the same value? `a` has been compiled; `b` may be anything. */
+bool hr_limit_same(const hirate_limit *a, const hirate_limit *b);
+
+/* The limit that HIRATE_ON_FAILURE_LOCAL decides by; `limit` has been compiled. Its policy is the same pointer. */
+hirate_limit hr_limit_local_share(const hirate_limit *limit);
 
 /* The answer to one request, in the units of hirate_result. */
 typedef struct hr_decision {

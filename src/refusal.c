@@ -41,7 +41,9 @@ static const known TABLE[] = {
     {"ERR unknown command", {HR_REFUSAL_ANSWER, HIRATE_EREDIS, NO}},
     {"ERR Unknown Redis command called from", {HR_REFUSAL_ANSWER, HIRATE_EREDIS, NO}},
     {"ERR This Redis command is not allowed from", {HR_REFUSAL_ANSWER, HIRATE_EREDIS, NO}},
+    /* said at accept, before the server closes */
     {"ERR max number of clients reached", {HR_REFUSAL_RECONNECT, HIRATE_EREDIS, NO}},
+    {"DENIED", {HR_REFUSAL_RECONNECT, HIRATE_EREDIS, NO}}, /* protected mode */
 };
 
 static const hr_refusal UNLISTED = {HR_REFUSAL_ANSWER, HIRATE_EREDIS, HIRATE_CHARGE_MAYBE};
@@ -78,6 +80,8 @@ static const char *unwrap(const char *text, size_t len)
 
 hr_refusal hr_refusal_of(const char *text, size_t len)
 {
+    if (!len)
+        return UNLISTED;
     const char *inner = unwrap(text, len);
     size_t inner_len = len - (size_t)(inner - text);
 

@@ -2,6 +2,8 @@
 /* request: one acquire, peek or reset from submission to its callback; see request.h. */
 #include "request.h"
 
+#include "error.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,17 +109,21 @@ hr_request *hr_requests_next_done(hr_requests *requests)
 
 hr_reason *hr_reason_new(const char *text, size_t len)
 {
+    hirate_error printable;
+    char shown[REASON_MOST + 1];
+
     if (len > REASON_MOST)
         len = REASON_MOST;
-    hr_reason *reason = malloc(sizeof *reason + len + 1);
+    for (size_t i = 0; i < len; i++)
+        shown[i] = text[i] ? text[i] : '?';
+    shown[len] = 0;
+    hr_fail(&printable, 0, "%s", shown);
+    size_t size = strlen(printable.text) + 1;
+    hr_reason *reason = malloc(sizeof *reason + size);
     if (!reason)
         return NULL;
     reason->references = 1;
-    for (size_t i = 0; i < len; i++) {
-        unsigned char c = (unsigned char)text[i];
-        reason->text[i] = c < 0x20 || c == 0x7f ? '?' : text[i];
-    }
-    reason->text[len] = 0;
+    memcpy(reason->text, printable.text, size);
     return reason;
 }
 

@@ -33,6 +33,7 @@ typedef struct hr_reason {
 
 typedef struct hr_answer {
     int error;
+    int cause; /* of a verdict by on_failure */
     enum hirate_verdict verdict;
     enum hirate_source source;
     enum hirate_charge charge;
@@ -49,10 +50,9 @@ struct hr_call_item;
 typedef struct hr_request {
     hr_deadline deadline;           /* first: a deadline is its request */
     struct hr_request *prev, *next; /* WAITING: of its key; DONE and FREE: next only */
-    union {
-        struct hr_key *key;         /* WAITING */
-        struct hr_call_item *item;  /* CALLED */
-    } at;
+    struct hr_key *key;             /* WAITING and CALLED */
+    struct hr_call_item *item;      /* CALLED */
+    uint64_t number;                /* of its submission: the order within its key */
     hr_limit *limit;
     hirate_cb *cb;
     void *user;
@@ -90,7 +90,7 @@ void hr_requests_answer_new(hr_requests *requests, hr_request *request, const hr
 /* The oldest answered one, taken from the queue; NULL: none. */
 hr_request *hr_requests_next_done(hr_requests *requests);
 
-/* At most 200 bytes of `text`, control bytes as '?'. One reference; NULL without memory. */
+/* At most 200 bytes of `text`, made printable as by hr_fail. One reference; NULL without memory. */
 hr_reason *hr_reason_new(const char *text, size_t len);
 void hr_reason_drop(hr_reason *reason); /* NULL is fine */
 

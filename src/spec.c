@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * policy: reads a limit from text, `NAME token-bucket capacity=C rate=N/DURATION [cache-denials=yes]`.
+ * policy: reads a limit from text, `NAME token-bucket capacity=C rate=N/DURATION` and optional keys.
  *
  * Strict, as a limit that is not quite the one that was meant does harm in silence: every word must be known, every
  * key given once, every number written in digits. Words are separated by spaces and tabs. The result is built apart
@@ -13,7 +13,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define SPEC_SYNTAX "NAME token-bucket capacity=C rate=N/DURATION [cache-denials=yes]"
+#define SPEC_SYNTAX "NAME token-bucket capacity=C rate=N/DURATION [cache-denials=yes] [on-failure=error|open|closed|local [local-share=NUM/DEN]]"
 enum {
     SPEC_LEN_MAX = 4096,
     QUOTE_LEN_MAX = 64 /* bytes of a user's word that an error text repeats */
@@ -29,7 +29,9 @@ typedef struct spec {
     char name[HIRATE_POLICY_SIZE];
     uint64_t capacity;
     hirate_rate rate;
-    uint64_t flags;
+    uint32_t flags;
+    uint32_t on_failure;
+    uint64_t share_num, share_den; /* 0: not given */
     unsigned seen; /* a bit for each of keys[] */
 } spec;
 
@@ -111,6 +113,34 @@ static int read_cache_denials(spec *out, word value, hirate_error *error)
     return 0;
 }
 
+static int read_on_failure(spec *out, word value, hirate_error *error)
+{
+    static const char *const names[] = {"error", "open", "closed", "local"};
+
+    for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (word_is(value, names[i])) {
+            out->on_failure = i; /* in the order of enum hirate_on_failure */
+            return 0;
+        }
+    }
+    return hr_fail(error, HIRATE_EINVAL, "on-failure: '%.*s' is not known; accepted: error, open, closed, local",
+                   quote_len(value), value.text);
+}
+
+static int read_local_share(spec *out, word value, hirate_error *error)
+{
+    const char *slash = memchr(value.text, '/', value.len);
+    size_t num_len = slash == NULL ? 0 : (size_t)(slash - value.text);
+
+    if (slash == NULL || !hr_number_parse(value.text, num_len, &out->share_num) ||
+        !hr_number_parse(slash + 1, value.len - num_len - 1, &out->share_den) || out->share_num == 0 ||
+        out->share_num > out->share_den || out->share_den > 1000000)
+        return hr_fail(error, HIRATE_EINVAL,
+                       "local-share: '%.*s' is not accepted; accepted: NUM/DEN with 1 <= NUM <= DEN <= 1000000",
+                       quote_len(value), value.text);
+    return 0;
+}
+
 static const struct key {
     const char *name;
     const char *accepted;
@@ -120,6 +150,8 @@ static const struct key {
     {"capacity", "capacity=C, a whole number of tokens from 0", read_capacity, false},
     {"rate", "rate=N/DURATION, as 50/s, 1/3s or 7/13ms", read_rate, false},
     {"cache-denials", "cache-denials=yes", read_cache_denials, true},
+    {"on-failure", "on-failure=error|open|closed|local", read_on_failure, true},
+    {"local-share", "local-share=NUM/DEN", read_local_share, true},
 };
 enum { KEYS = sizeof keys / sizeof keys[0] };
 
@@ -132,7 +164,7 @@ static int read_pair(spec *out, word w, hirate_error *error)
     while (i < KEYS && !word_is(name, keys[i].name))
         i++;
     if (i == KEYS)
-        return hr_fail(error, HIRATE_EINVAL, "'%.*s': unknown key; accepted: capacity, rate, cache-denials", quote_len(name),
+        return hr_fail(error, HIRATE_EINVAL, "'%.*s': unknown key; accepted: capacity, rate, cache-denials, on-failure, local-share", quote_len(name),
                        name.text);
     if (equals == NULL)
         return hr_fail(error, HIRATE_EINVAL, "%s: has no value; accepted: %s", keys[i].name, keys[i].accepted);
@@ -176,6 +208,11 @@ int hirate_limit_parse(const char *text, hirate_limit *limit, char policy[HIRATE
         return rc;
     hirate_limit_token_bucket(&made, out.name, out.capacity, out.rate);
     made.flags = out.flags;
+    made.on_failure = out.on_failure;
+    made.local_share_num = (uint32_t)out.share_num;
+    made.local_share_den = (uint32_t)out.share_den;
+    if (made.on_failure == HIRATE_ON_FAILURE_LOCAL && out.share_den == 0)
+        made.local_share_num = made.local_share_den = 1;
     rc = hirate_limit_check(&made, error);
     if (rc != 0)
         return rc;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/un.h>
 
+#define HOST_MOST 255
 #define FORMS "redis://[[user]:password@]host[:port][/db] or unix://[[user]:password@]/path.sock[?db=N]"
 
 /* A piece of the text. */
@@ -126,36 +127,58 @@ static int read_unix(hr_uri *uri, span s, hirate_error *error)
     return copy_text(&uri->host, path);
 }
 
-/* Split host and port; the host may stand in brackets. */
+/* Every character of a host is one of `more` or a letter, digit, '-', '.', '_'. */
+static bool is_host(span s, const char *more)
+{
+    for (; s.at < s.end; s.at++) {
+        char c = *s.at;
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                     c == '.' || c == '_' || (unsigned char)c >= 0x80;
+        if (!plain && (c == 0 || !strchr(more, c)))
+            return false;
+    }
+    return true;
+}
+
+/* [IPv6] and what follows it: nothing or a port, to which *port is set. */
+static int split_brackets(span s, span *host, span *port, hirate_error *error)
+{
+    const char *close = find(s, ']');
+    if (!close)
+        return bad(error, "'[' without ']'");
+    *host = (span){s.at + 1, close};
+    if (host->at < host->end && (!find(*host, ':') || !is_host(*host, ":")))
+        return bad(error, "what stands in brackets is no IPv6 address");
+    if (close + 1 < s.end && close[1] != ':')
+        return bad(error, "only a ':' and the port may follow ']'");
+    *port = close + 1 < s.end ? (span){close + 2, s.end} : (span){NULL, NULL};
+    return 0;
+}
+
+static int split_host(span s, span *host, span *port, hirate_error *error)
+{
+    const char *colon = find(s, ':');
+    *host = (span){s.at, colon ? colon : s.end};
+    *port = colon ? (span){colon + 1, s.end} : (span){NULL, NULL};
+    if (colon && find(*port, ':'))
+        return bad(error, "more than one ':'; an IPv6 address stands in brackets");
+    if (!is_host(*host, ""))
+        return bad(error, "the host holds a character that no host name has");
+    return 0;
+}
+
 static int read_host(hr_uri *uri, span s, hirate_error *error)
 {
-    span host = s, port = {s.end, s.end};
-    const char *colon;
-
-    if (s.at < s.end && *s.at == '[') {
-        const char *close = find(s, ']');
-        if (!close)
-            return bad(error, "'[' without ']'");
-        host = (span){s.at + 1, close};
-        colon = close + 1 < s.end ? close + 1 : NULL;
-        if (colon && *colon != ':')
-            return bad(error, "only a ':' and the port may follow ']'");
-    } else {
-        colon = find(s, ':');
-        host.end = colon ? colon : s.end;
-    }
+    span host, port;
     uint64_t number = HR_URI_PORT;
-    if (colon) {
-        port.at = colon + 1;
-        if (!read_number(port, UINT16_MAX, &number) || number == 0)
-            return bad(error, "the port is not a number from 1 to 65535");
-    }
-    if (host.at == host.end || host.end - host.at > 255)
+    bool brackets = s.at < s.end && *s.at == '[';
+    int rc = brackets ? split_brackets(s, &host, &port, error) : split_host(s, &host, &port, error);
+    if (rc)
+        return rc;
+    if (host.at == host.end || host.end - host.at > HOST_MOST)
         return bad(error, "the host is empty or longer than 255 bytes");
-    for (const char *c = host.at; c < host.end; c++) {
-        if ((unsigned char)*c <= ' ' || *c == 0x7f || strchr("/?#@%\\", *c) != NULL)
-            return bad(error, "the host holds a character that no host name has");
-    }
+    if (port.at && (!read_number(port, UINT16_MAX, &number) || number == 0))
+        return bad(error, "the port is not a number from 1 to 65535");
     uri->port = (uint16_t)number;
     return copy_text(&uri->host, host);
 }

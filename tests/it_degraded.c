@@ -39,6 +39,11 @@ static int stop(void **state)
 static int clear(void **state)
 {
     (void)state;
+    /* Also what a test that failed has left. */
+    server_ask(redis, "CONFIG SET maxclients 1000");
+    server_ask(redis, "CONFIG SET maxmemory 0");
+    server_ask(redis, "CONFIG SET min-replicas-to-write 0");
+    server_ask(redis, "REPLICAOF NO ONE");
     server_ask(redis, "FLUSHALL");
     return 0;
 }
@@ -264,6 +269,24 @@ static void test_degraded_loading_at_start_is_waited_for(void **state)
     fakeserver_stop(f);
 }
 
+/* What a server without room says comes where the answer to the greeting belongs. It is none: no acquire may follow. */
+static void test_degraded_no_room_is_not_taken_for_a_greeting(void **state)
+{
+    (void)state;
+    static refusal r;
+    driver d;
+    answer a;
+    r = (refusal){.text = "-ERR max number of clients reached\r\n", .times = 3, .everything = true};
+    fakeserver *f = refusing(&r);
+    open_with_deadline(&d, fakeserver_uri(f), DRIVER_PATIENCE_MS / 2);
+    driver_ask(&d, &a, &LIMIT, "n", 1);
+    assert_int_equal(a.result.error, HIRATE_OK);
+    assert_int_equal(a.result.remaining, 999);
+    assert_int_equal(fakeserver_connections(f), 4);
+    driver_close(&d);
+    fakeserver_stop(f);
+}
+
 static void test_degraded_refused_for_good_is_told_at_once(void **state)
 {
     (void)state;
@@ -329,6 +352,7 @@ int main(void)
         cmocka_unit_test_setup(test_degraded_for_a_while_is_waited_for, clear),
         cmocka_unit_test_setup(test_degraded_past_the_deadline_is_not_charged, clear),
         cmocka_unit_test_setup(test_degraded_loading_at_start_is_waited_for, clear),
+        cmocka_unit_test_setup(test_degraded_no_room_is_not_taken_for_a_greeting, clear),
         cmocka_unit_test_setup(test_degraded_refused_for_good_is_told_at_once, clear),
         cmocka_unit_test_setup(test_degraded_noscript_for_ever_ends_at_the_deadline, clear),
     };

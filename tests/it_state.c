@@ -295,6 +295,35 @@ static void test_state_of_another_rate_keeps_whole_tokens(void **state)
     assert_int_equal(a.result.reset_ms, 9 * 3000 - 3000 * 6 / 7);
 }
 
+/* A bucket that a lower capacity makes full is deleted by whoever asks next; that the clock had been ahead of it goes
+ * with it. So it does when those who ask travel in one call. */
+static void test_state_full_by_a_lower_capacity_is_made_anew_in_one_call_as_in_two(void **state)
+{
+    (void)state;
+    static const hirate_limit high = HIRATE_TOKEN_BUCKET("login", 10, HIRATE_PER_SECOND(1));
+    static const hirate_limit low = HIRATE_TOKEN_BUCKET("login", 2, HIRATE_PER_SECOND(1));
+    for (int together = 0; together < 2; together++) {
+        driver d;
+        answer first, full = {0}, taken = {0}, peek = {0};
+        clear(NULL);
+        driver_open(&d, server_uri(redis));
+        driver_ask(&d, &first, &high, "victim", 5);
+        server_set_clock(redis, NOON - 1000000);
+        assert_int_equal(driver_acquire(&d, &full, &low, "victim", 0), 0);
+        assert_true(together || driver_wait(&d, 2));
+        assert_int_equal(driver_acquire(&d, &taken, &low, "victim", 1), 0);
+        assert_true(driver_wait(&d, 3));
+        assert_int_equal(driver_peek(&d, &peek, &low, "victim", 2), 0);
+        assert_true(driver_wait(&d, 4));
+        assert_int_equal(full.result.reset_ms, 0);
+        assert_int_equal(taken.result.remaining, 1);
+        assert_int_equal(taken.result.reset_ms, 1000);
+        assert_int_equal(peek.result.retry_after_ms, 1000);
+        assert_int_equal(server_ask_int(redis, "PTTL " KEY), 1000);
+        driver_close(&d);
+    }
+}
+
 int main(void)
 {
     if (!server_available())
@@ -309,6 +338,7 @@ int main(void)
         cmocka_unit_test_setup(test_state_of_long_ago_is_full, clear),
         cmocka_unit_test_setup(test_state_ahead_of_the_clock_locks_out_for_one_fill_time_at_most, clear),
         cmocka_unit_test_setup(test_state_of_another_rate_keeps_whole_tokens, clear),
+        cmocka_unit_test_setup(test_state_full_by_a_lower_capacity_is_made_anew_in_one_call_as_in_two, clear),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

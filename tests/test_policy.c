@@ -85,8 +85,8 @@ static void test_limit_header_wrong_is_named(void **state)
     limit.kind = 2;
     assert_refused(&limit, "limit.kind: 2", "token bucket");
     limit = make(1, 1, 1);
-    limit.reserved[6] = 9;
-    assert_refused(&limit, "limit.reserved: element 6 is 9", "accepted: 0");
+    limit.reserved[5] = 9;
+    assert_refused(&limit, "limit.reserved: element 5 is 9", "accepted: 0");
     assert_refused(NULL, "limit: is NULL", "a limit");
 }
 

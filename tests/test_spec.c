@@ -53,6 +53,33 @@ static void test_spec_well_formed_is_read(void **state)
     }
 }
 
+static void test_spec_optional_keys_are_read(void **state)
+{
+    static const struct {
+        const char *keys;
+        uint32_t flags, on_failure, num, den;
+    } cases[] = {
+        {"", 0, HIRATE_ON_FAILURE_ERROR, 0, 0},
+        {"cache-denials=yes", HIRATE_LIMIT_CACHE_DENIALS, HIRATE_ON_FAILURE_ERROR, 0, 0},
+        {"on-failure=error", 0, HIRATE_ON_FAILURE_ERROR, 0, 0},
+        {"on-failure=open", 0, HIRATE_ON_FAILURE_OPEN, 0, 0},
+        {"on-failure=closed", 0, HIRATE_ON_FAILURE_CLOSED, 0, 0},
+        {"on-failure=local", 0, HIRATE_ON_FAILURE_LOCAL, 1, 1},
+        {"local-share=3/7 on-failure=local", 0, HIRATE_ON_FAILURE_LOCAL, 3, 7},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[200], policy[HIRATE_POLICY_SIZE];
+        hirate_limit limit;
+        snprintf(text, sizeof text, "x token-bucket %s capacity=7 rate=1/s", cases[i].keys);
+        assert_int_equal(hirate_limit_parse(text, &limit, policy, NULL), 0);
+        assert_int_equal(limit.flags, cases[i].flags);
+        assert_int_equal(limit.on_failure, cases[i].on_failure);
+        assert_int_equal(limit.local_share_num, cases[i].num);
+        assert_int_equal(limit.local_share_den, cases[i].den);
+    }
+}
+
 #define X65 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 #define TB "x token-bucket "
 
@@ -76,8 +103,18 @@ static const struct wrong {
     {TB, "capacity: missing", "capacity=C"},
     {TB "capacity=1 capacity=1 rate=1/s", "capacity: given twice", "once"},
     {TB "capacity=1 rate=1/s rate=2/s", "rate: given twice", "once"},
-    {TB "capacity=1 rate=1/s on-failure=open", "'on-failure': unknown key", "capacity, rate"},
-    {TB "capacity=1 rate=1/s local-share=1/2", "'local-share': unknown key", "capacity, rate"},
+    {TB "capacity=1 rate=1/s on-failure=maybe", "on-failure: 'maybe'", "error, open, closed, local"},
+    {TB "capacity=1 rate=1/s on-failure=", "on-failure: ''", "error, open, closed, local"},
+    {TB "capacity=1 rate=1/s on-failure=open on-failure=open", "on-failure: given twice", "once"},
+    {TB "capacity=1 rate=1/s local-share=1/2", "local-share: given without on-failure=local", "with it only"},
+    {TB "capacity=1 rate=1/s on-failure=local local-share=2/1", "local-share: '2/1'", "NUM <= DEN"},
+    {TB "capacity=1 rate=1/s on-failure=local local-share=0/1", "local-share: '0/1'", "1 <= NUM"},
+    {TB "capacity=1 rate=1/s on-failure=local local-share=1/0", "local-share: '1/0'", "NUM/DEN"},
+    {TB "capacity=1 rate=1/s on-failure=local local-share=1", "local-share: '1'", "NUM/DEN"},
+    {TB "capacity=1 rate=1/s on-failure=local local-share=1/1000001", "local-share: '1/1000001'", "1000000"},
+    {TB "capacity=0 rate=7/9007199254740991us on-failure=local local-share=1/999983", "local-share: 1/999983",
+     "smaller numbers"},
+    {TB "capacity=1 rate=1/s cache-denials=no", "cache-denials: 'no'", "yes"},
     {TB "capacity=1 rate=1/s shadow=yes", "'shadow': unknown key", "capacity, rate"},
     {TB "capacity=1 rate=1/s extra", "'extra': unknown key", "capacity, rate"},
     {TB "capacity = 1 rate=1/s", "capacity: has no value", "capacity=C"},
@@ -210,6 +247,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_spec_well_formed_is_read),
+        cmocka_unit_test(test_spec_optional_keys_are_read),
         cmocka_unit_test(test_spec_wrong_is_named_and_changes_nothing),
         cmocka_unit_test(test_spec_longest_words_texts_still_say_what_is_accepted),
         cmocka_unit_test(test_spec_too_long_is_refused),

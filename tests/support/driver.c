@@ -13,7 +13,7 @@ static void check(bool ok, const char *what)
     if (ok)
         return;
     fprintf(stderr, "driver: %s\n", what);
-    abort();
+    exit(1); /* not abort(): servers are stopped at exit */
 }
 
 int64_t driver_now_ms(void)
@@ -62,7 +62,7 @@ void driver_open_with(driver *d, hirate_options *options, driver *other)
         hirate_error error = {0};
         hirate_options_check(options, &error);
         fprintf(stderr, "hirate_new: %s: %s\n", hirate_strerror(rc), error.text);
-        abort();
+        exit(1);
     }
 }
 

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 struct fakeserver {
+    fakeserver *next; /* of those that listen on a unix socket and were not stopped */
     fakeserver_options options;
     pthread_t thread;
     int listener;
@@ -30,10 +31,44 @@ struct fakeserver {
     char uri[128];
 };
 
+static fakeserver *unix_servers;
+
 static void die(const char *what)
 {
     perror(what);
     exit(1);
+}
+
+static void remove_socket(const fakeserver *f)
+{
+    unlink(f->path);
+    rmdir(f->dir);
+}
+
+/* At exit: what tests that failed have left behind. */
+static void remove_sockets(void)
+{
+    for (const fakeserver *f = unix_servers; f; f = f->next)
+        remove_socket(f);
+}
+
+static void remember_socket(fakeserver *f)
+{
+    static bool registered;
+    if (!registered && atexit(remove_sockets) == 0)
+        registered = true;
+    f->next = unix_servers;
+    unix_servers = f;
+}
+
+static void forget_socket(fakeserver *f)
+{
+    fakeserver **at = &unix_servers;
+    while (*at && *at != f)
+        at = &(*at)->next;
+    if (*at)
+        *at = f->next;
+    remove_socket(f);
 }
 
 static void set_current(fakeserver *f, int fd)
@@ -78,6 +113,7 @@ static int listen_unix(fakeserver *f)
     snprintf(f->dir, sizeof f->dir, "/tmp/hirate-fake-XXXXXX");
     if (!mkdtemp(f->dir))
         die("mkdtemp");
+    remember_socket(f);
     snprintf(f->path, sizeof f->path, "%s/socket", f->dir);
     snprintf(f->uri, sizeof f->uri, "unix://%s", f->path);
     memcpy(address.sun_path, f->path, strlen(f->path));
@@ -130,10 +166,8 @@ void fakeserver_stop(fakeserver *f)
     pthread_join(f->thread, NULL);
     pthread_mutex_destroy(&f->lock);
     close(f->listener);
-    if (*f->dir) {
-        unlink(f->path);
-        rmdir(f->dir);
-    }
+    if (*f->dir)
+        forget_socket(f);
     free(f);
 }
 

@@ -1,0 +1,184 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# hirate against redis-benchmark's best pipelined rate with plain.lua, which decides one acquire a call, for each
+# workload: same server, same core each, the same number of names, in turn. Prints each pair, then a table of medians.
+#
+# usage: bench/workloads.sh [PAIRS [SECONDS [WORKLOAD...]]]     default 3 pairs of 2 seconds, all workloads
+#
+# WORKLOAD  uniform-1024 uniform-4096 names-1000 names-100 one-name zipf one-in-flight half-load denied
+#
+# capacity=1000000 rate=1/s, so that keys live; where names are many, each key is used once at a high cost before, so that
+# both sides find their keys there throughout. FAIL=yes: exit status 1 when a target is missed.
+
+# shellcheck disable=SC2016 # awk expressions, not the shell's
+. "$(dirname "$0")/common.sh"
+
+pairs=${1:-3}
+seconds=${2:-2}
+[ "$#" -lt 2 ] || shift
+[ "$#" -lt 1 ] || shift
+workloads=${*:-uniform-1024 uniform-4096 names-1000 names-100 one-name zipf one-in-flight half-load denied}
+
+limit='bench token-bucket capacity=1000000 rate=1/s'
+many=100000
+missed=0
+: >"$folder/table"
+
+row() { # WORKLOAD THEIRS OURS RATIO TARGET least|most
+    awk -v w="$1" -v t="$2" -v o="$3" -v r="$4" -v target="$5" -v kind="$6" 'BEGIN {
+        met = kind == "most" ? r <= target : r >= target
+        printf "%-34s %14s %14s %8.2f   %s %-5s %s\n", w, t, o, r, kind == "most" ? "<=" : ">=", target, met ? "" : "MISSED"
+    }' >>"$folder/table"
+    if [ "$6" = most ]; then holds "$4 <= $5" || missed=1; else holds "$4 >= $5" || missed=1; fi
+}
+
+rate() {
+    printf '%.0f/s' "$1"
+}
+
+use_every_name() {
+    plain_csv 16 64 1000000 "$many" 1000000 1000000 1000 >/dev/null
+    hirate_json 3 "$limit" --names "$many" --in-flight 4096 --cost 1000 >/dev/null
+}
+
+# Nearly all allowed, and no errors: else the figure is not what it says.
+check_run() { # JSON
+    holds "$(echo "$1" | json errors) == 0" || { echo "errors: $1" >&2; exit 1; }
+    holds "$(echo "$1" | json denied) * 100 < $(echo "$1" | json answered)" || { echo "denied: $1" >&2; exit 1; }
+}
+
+# closed_loop TITLE TARGET NAMES CAPACITY PERIOD_US THEIR-NAMES LIMIT OPTION...
+closed_loop() {
+    title=$1 target=$2 names=$3 capacity=$4 period=$5 theirs_names=$6 this_limit=$7
+    shift 7
+    cli flushall >/dev/null
+    [ "$names" -lt "$many" ] || use_every_name
+    requests=$(calc "int($plain_best * $seconds)")
+    : >"$folder/pairs"
+    i=0
+    while [ "$i" -lt "$pairs" ]; do
+        i=$((i + 1))
+        theirs=$(plain_csv "$plain_clients" "$plain_pipeline" "$requests" "$theirs_names" "$capacity" "$period" 1 | cut -d, -f2)
+        result=$(hirate_json "$seconds" "$this_limit" --names "$names" "$@")
+        check_run "$result"
+        ours=$(echo "$result" | json acquires_per_s)
+        echo "$theirs $ours" >>"$folder/pairs"
+        echo "$title: $theirs/s, $ours/s, $(calc "$ours / $theirs"); $(echo "$result" | json acquires_per_call) a call," \
+            "p50 $(echo "$result" | json p50_us) us, p99 $(echo "$result" | json p99_us) us"
+    done
+    row "$title" "$(rate "$(column_median "$folder/pairs" '$1')")" "$(rate "$(column_median "$folder/pairs" '$2')")" \
+        "$(column_median "$folder/pairs" '$2 / $1')" "$target" least
+}
+
+uniform() { # IN-FLIGHT TARGET
+    closed_loop "100,000 names, $1 in flight" "$2" "$many" 1000000 1000000 "$many" "$limit" --in-flight "$1"
+}
+
+hot() { # TITLE NAMES IN-FLIGHT TARGET
+    closed_loop "$1" "$4" "$2" 1000000 1000000 "$2" "$limit" --in-flight "$3"
+}
+
+# One in flight, the same script: redis-benchmark cannot send NUL bytes, so the limit is one whose numbers have none when
+# packed. Its p50 comes in steps of 8 us, so the mean of a round trip, from the rate, is compared as well.
+one_in_flight() {
+    sha=$(cli -x script load <"$top/lua/acquire.lua")
+    # call 1, n=1 p=19999999 capacity*p=3999999800 keys=1, one run of 19999999 units once; see lua/acquire.lua
+    arguments='\230\001\001\316\001\061\054\377\316\356\153\047\070\001\001\316\001\061\054\377\001'
+    cli flushall >/dev/null
+    : >"$folder/pairs"
+    i=0
+    while [ "$i" -lt "$pairs" ]; do
+        i=$((i + 1))
+        # shellcheck disable=SC2059
+        theirs=$(printf "$arguments" | on_client_core redis-benchmark -s "$socket" -c 1 -P 1 -n "$(calc "int(20000 * $seconds)")" \
+            -r "$many" --csv -x evalsha "$sha" 1 hirate:bench:__rand_int__ 2>/dev/null | tail -n 1 | tr -d '"')
+        result=$(hirate_json "$seconds" 'bench token-bucket capacity=200 rate=1/19999999us' --names "$many" --in-flight 1)
+        check_run "$result"
+        echo "$theirs" | awk -F, -v p50="$(echo "$result" | json p50_us)" -v rate="$(echo "$result" | json acquires_per_s)" \
+            '{print $5 * 1000, p50, 1e6 / $2, 1e6 / rate}' >>"$folder/pairs"
+        tail -n 1 "$folder/pairs" | awk '{print "one in flight: p50 " $1 " us, " $2 " us; mean " $3 " us, " $4 " us"}'
+    done
+    row 'one in flight, p50' "$(column_median "$folder/pairs" '$1') us" "$(column_median "$folder/pairs" '$2') us" \
+        "$(column_median "$folder/pairs" '$2 / $1')" 1.1 most
+    row 'one in flight, mean' "$(printf '%.1f us' "$(column_median "$folder/pairs" '$3')")" \
+        "$(printf '%.1f us' "$(column_median "$folder/pairs" '$4')")" "$(column_median "$folder/pairs" '$4 / $3')" 1.1 most
+}
+
+# Open load at half of the peak: both ours, the left column is the idle p50.
+half_load() {
+    cli flushall >/dev/null
+    use_every_name
+    : >"$folder/pairs"
+    i=0
+    while [ "$i" -lt "$pairs" ]; do
+        i=$((i + 1))
+        peak=$(hirate_json "$seconds" "$limit" --names "$many" --in-flight 4096 | json acquires_per_s)
+        idle=$(hirate_json "$seconds" "$limit" --names "$many" --in-flight 1 | json p50_us)
+        result=$(hirate_json "$seconds" "$limit" --names "$many" --rate "$(calc "int($peak / 2)")")
+        check_run "$result"
+        echo "$idle $(echo "$result" | json p99_us)" >>"$folder/pairs"
+        echo "half load: idle p50 $idle us, at $(echo "$result" | json acquires_per_s)/s p50 $(echo "$result" | json p50_us) us," \
+            "p99 $(echo "$result" | json p99_us) us, p999 $(echo "$result" | json p999_us) us"
+    done
+    row 'half load: p99 against idle p50' "$(column_median "$folder/pairs" '$1') us" \
+        "$(column_median "$folder/pairs" '$2') us" "$(column_median "$folder/pairs" '$2 / $1')" 4 most
+}
+
+script_calls() {
+    cli info commandstats | sed -n 's/^cmdstat_eval\(sha\)\{0,1\}:calls=\([0-9]*\).*/\2/p' | awk '{n += $1} END {print n + 0}'
+}
+
+# One name that is denied: with remembered denials nothing of the flood may reach the server, from soon after its
+# beginning to its end.
+denied() {
+    cli flushall >/dev/null
+    requests=$(calc "int($plain_best * $seconds)")
+    calls=0
+    : >"$folder/pairs"
+    i=0
+    while [ "$i" -lt "$pairs" ]; do
+        i=$((i + 1))
+        theirs=$(plain_csv "$plain_clients" "$plain_pipeline" "$requests" 1 1 3600000000 1 | cut -d, -f2)
+        hirate_json "$seconds" 'flood token-bucket capacity=1 rate=1/h cache-denials=yes' --names 1 --in-flight 1024 \
+            >"$folder/flood" &
+        client_pid=$!
+        sleep 0.5
+        before=$(script_calls)
+        wait "$client_pid"
+        client_pid=
+        during=$(($(script_calls) - before))
+        calls=$((calls + during))
+        ours=$(json acquires_per_s <"$folder/flood")
+        echo "$theirs $ours" >>"$folder/pairs"
+        echo "denied flood: $theirs/s, $ours/s, $(calc "$ours / $theirs"); $(json denied <"$folder/flood") denied," \
+            "$(json calls <"$folder/flood") calls, $during of them during the flood"
+    done
+    row 'denied flood of one name' "$(rate "$(column_median "$folder/pairs" '$1')")" \
+        "$(rate "$(column_median "$folder/pairs" '$2')")" "$(column_median "$folder/pairs" '$2 / $1')" 30 least
+    row '  script calls during it' - - "$calls" 0 most
+}
+
+machine
+start_server
+load_plain
+choose_plain "$seconds"
+for workload in $workloads; do
+    case $workload in
+    uniform-1024) uniform 1024 1.8 ;;
+    uniform-4096) uniform 4096 2.1 ;;
+    names-1000) hot '1,000 names, 4096 in flight' 1000 4096 8 ;;
+    names-100) hot '100 names, 1024 in flight' 100 1024 10 ;;
+    one-name) closed_loop 'one name, 1024 in flight' 22 1 1000000000000 1 1 \
+        'bench token-bucket capacity=1000000000000 rate=1000000/s' --in-flight 1024 ;;
+    zipf) closed_loop 'Zipf 1.1 over 100,000, 4096' 4.2 "$many" 1000000 1000000 "$many" "$limit" --in-flight 4096 --zipf 1.1 ;;
+    one-in-flight) one_in_flight ;;
+    half-load) half_load ;;
+    denied) denied ;;
+    *) echo "no such workload: $workload" >&2; exit 2 ;;
+    esac
+done
+echo
+machine
+printf '%-34s %14s %14s %8s   %s\n' workload redis-benchmark hirate ratio target
+cat "$folder/table"
+[ "${FAIL:-no}" = no ] || exit "$missed"
