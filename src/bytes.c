@@ -43,8 +43,10 @@ char *hr_bytes_reserve(hr_bytes *bytes, size_t more)
 
 void hr_bytes_add(hr_bytes *bytes, const void *data, size_t len)
 {
+    if (!len)
+        return;
     char *to = hr_bytes_reserve(bytes, len);
-    if (to && len) {
+    if (to) {
         memcpy(to, data, len);
         bytes->len += len;
     }
