@@ -30,7 +30,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ASKED_MOST = 1 << 21, WIDE_NAMES = 4000, WIDE_SIZE = 1000, MILLION = 1000000, HELD = 50 };
+enum { ASKED_MOST = 1 << 21, WIDE_NAMES = 4000, WIDE_SIZE = 1000, NARROW_SIZE = 8, MILLION = 1000000 };
+enum { HELD = 3072 }; /* full calls, and replies of more than hiredis reads at once */
 
 #define TICK_US 2000
 #define AFTER_MS 250                  /* of load after recovery */
@@ -59,6 +60,7 @@ typedef struct load {
     unsigned clients; /* made for the load */
     int submitting;   /* depth of calls that submit */
     unsigned per_tick, allowance;
+    uint32_t breaker_failures;
     bool on;       /* the timer and callbacks submit */
     bool counting; /* not in the warm-up */
     bool closed;   /* on_closed came */
@@ -190,7 +192,7 @@ static void on_result(hirate *h, const hirate_result *result, void *user)
 
 /* ------------------------------------------------------------------------------------------------ submitting -- */
 
-static const char *name_text(const asked *a, size_t *len)
+static const char *name_text(const load *l, const asked *a, size_t *len)
 {
     static char wide[WIDE_SIZE + 1];
     static const char *const few[NAMES] = {"n0", "n1", "n2", "n3"};
@@ -198,8 +200,8 @@ static const char *name_text(const asked *a, size_t *len)
         *len = 2;
         return few[a->name];
     }
-    *len = WIDE_SIZE;
-    snprintf(wide, sizeof wide, "%0*u", WIDE_SIZE, (unsigned)a->name);
+    *len = l->s->load.wide ? WIDE_SIZE : NARROW_SIZE;
+    snprintf(wide, sizeof wide, "%0*u", (int)*len, (unsigned)a->name);
     return wide;
 }
 
@@ -215,7 +217,7 @@ static int submit(load *l, asked what)
     hirate_request_init(&request);
     request.op = (enum hirate_op)a->op;
     request.limit = &TRUTH_LIMITS[a->limit];
-    request.name = name_text(a, &request.name_len);
+    request.name = name_text(l, a, &request.name_len);
     request.cost = a->cost;
     request.cb = on_result;
     request.user = a;
@@ -315,10 +317,9 @@ static void open_client(load *l)
     options.deadline_ms = l->s->load.deadline_ms;
     options.stall_timeout_ms = l->s->load.stall_ms;
     options.connect_timeout_ms = l->s->load.connect_ms;
-    if (l->s->load.max_calls)
-        options.max_calls = l->s->load.max_calls;
-    if (l->s->load.max_call_keys)
-        options.max_call_keys = l->s->load.max_call_keys;
+    options.max_calls = l->s->load.max_calls;
+    options.max_call_keys = l->s->load.max_call_keys;
+    options.breaker_failures = l->breaker_failures;
     int rc = hirate_new(&l->h, &l->loop, &options);
     if (rc)
         truth_red(l->r, "hirate_new: %s", hirate_strerror(rc));
@@ -381,30 +382,30 @@ static void close_loop(load *l)
 
 /* -------------------------------------------------------------------------------------------------- orders -- */
 
-/* A reply that lies in the socket wins over its deadline, however late the loop comes to it. */
+/* Replies that lie in the socket win over their deadlines, however late the loop comes to them. */
 static void hold_loop(load *l)
 {
+    int64_t us = 3 * l->s->load.deadline_ms * 1000;
+    uint64_t answered = 0;
+    hirate_stats stats;
+
     l->on = false;
     drain(l);
-    hirate_stats stats;
+    l->held = l->held_end = &l->asked[l->count];
+    l->held_good = l->held_bad = 0;
+    for (int i = 0; i < HELD; i++)
+        l->held_end += submit(l, (asked){.limit = LIMIT_WIDE, .name = (uint16_t)i, .op = HIRATE_OP_ACQUIRE}) == 0;
     hirate_stats_init(&stats);
     hirate_get_stats(l->h, &stats);
-    uint64_t calls = stats.calls;
-    l->held = &l->asked[l->count];
-    for (int i = 0; i < HELD; i++)
-        submit(l, (asked){.limit = LIMIT_LEDGER, .name = (uint16_t)(i % NAMES), .cost = 1, .op = HIRATE_OP_ACQUIRE});
-    l->held_end = &l->asked[l->count];
-    for (int i = 0; i < 100 && stats.calls == calls; i++) {
-        turn(l);
-        hirate_get_stats(l->h, &stats);
-    }
-    int64_t us = 3 * l->s->load.deadline_ms * 1000;
+    answered = stats.answered;
+    turn(l); /* which writes them all, as nothing was in flight */
     nanosleep(&(struct timespec){us / 1000000, us % 1000000 * 1000}, NULL);
+    hirate_get_stats(l->h, &stats);
+    atomic_fetch_add(&l->s->bitten, stats.answered == answered);
     drain(l);
     if (l->held_bad || l->held_good != HELD)
         truth_red(l->r, "%llu of %d replies that had arrived lost to their deadline",
                   (unsigned long long)(HELD - l->held_good), HELD);
-    atomic_fetch_add(&l->s->bitten, 1);
     l->on = true;
     l->loop.timer_set(l->timer, 0);
 }
@@ -524,13 +525,37 @@ static void warm_up(load *l)
     close_loop(l);
 }
 
+/* What the fault does not fix is drawn, half the time away from its default: no breaker, one that opens at once, small
+ * calls. */
+static void choose_options(load *l)
+{
+    static const uint32_t failures[] = {5, 5, 1, 1000000}, keys[] = {128, 128, 128, 2}, calls[] = {3, 3, 1, 16};
+    uint64_t dice = rng_next(&l->random);
+
+    l->breaker_failures = failures[dice % 4];
+    if (!l->s->load.max_calls)
+        l->s->load.max_calls = calls[(dice >> 8) % 4];
+    if (!l->s->load.max_call_keys)
+        l->s->load.max_call_keys = keys[(dice >> 16) % 4];
+}
+
+/* The same seed means another load for each fault. */
+static uint64_t seed_of(const char *name)
+{
+    uint64_t seed = strtoull(getenv("HIRATE_TEST_SEED"), NULL, 10);
+    for (; *name; name++)
+        seed = (seed ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+    return seed;
+}
+
 static void load_init(load *l, stage *s)
 {
-    *l = (load){.s = s, .r = &s->report, .random = {strtoull(getenv("HIRATE_TEST_SEED"), NULL, 10)}};
+    *l = (load){.s = s, .r = &s->report, .random = {seed_of(s->name)}};
     l->asked = mapped(sizeof *l->asked * ASKED_MOST);
     l->records = mapped(sizeof *l->records * ASKED_MOST);
     l->per_tick = driver_slow() ? 6 : 16;
     l->r->recovery_us = -1;
+    choose_options(l);
     getrlimit(RLIMIT_NOFILE, &l->descriptors);
 }
 
