@@ -36,7 +36,8 @@ static void give_order(stage *s, enum stage_order order)
 static void run_late_loop(stage *s, const fault *f)
 {
     (void)f;
-    s->load.max_calls = 64;
+    s->load.max_calls = 64; /* so that all that is held is written first */
+    s->load.max_call_keys = 128;
     give_order(s, ORDER_HOLD_LOOP);
 }
 
