@@ -78,8 +78,10 @@ static void note_course(load *l, const asked *a, const hirate_result *r)
     bool by_redis = r->source == HIRATE_SOURCE_REDIS;
     bool by_caller = r->error == HIRATE_ECANCELED || r->error == HIRATE_ECLOSED;
 
-    if (load_phase(l) == STAGE_BROKEN && !by_redis && !by_caller && r->source != HIRATE_SOURCE_CACHE)
-        l->r->degraded++;
+    if (!by_redis && !by_caller && r->source != HIRATE_SOURCE_CACHE) {
+        l->r->without_redis++;
+        l->r->degraded += load_phase(l) == STAGE_BROKEN;
+    }
     int64_t mended = atomic_load(&l->s->mended_us);
     if (by_redis && l->r->recovery_us < 0 && mended && a->at_us >= mended)
         l->r->recovery_us = stage_now_us() - mended;

@@ -45,11 +45,12 @@ enum stage_end { END_NONE = 0, END_BY_CLOSE, END_BY_FREE };
 typedef struct report {
     bool complete;
     uint64_t submitted, refused, callbacks;
-    uint64_t allowed;     /* by Redis, of the names whose bound is checked, in tokens */
-    uint64_t bound;       /* most that may be */
-    uint64_t losses_seen; /* losses of state that the records need at least; the most of any name */
-    uint64_t maybe;       /* answers with charge = maybe */
-    uint64_t degraded;    /* answers without Redis while broken */
+    uint64_t allowed;       /* by Redis, of the names whose bound is checked, in tokens */
+    uint64_t bound;         /* most that may be */
+    uint64_t losses_seen;   /* losses of state that the records need at least; the most of any name */
+    uint64_t maybe;         /* answers with charge = maybe */
+    uint64_t degraded;      /* answers without Redis while broken */
+    uint64_t without_redis; /* at any time */
     uint64_t connects;
     int64_t hold_us;          /* longest turn, by the thread's processor time */
     uint64_t busiest;         /* callbacks in one turn, most */
