@@ -39,6 +39,24 @@ static void turns(load *l, int64_t us)
         load_turn(l);
 }
 
+/* What the client counts by policy is what its callbacks were told. */
+static void check_policies(load *l)
+{
+    uint64_t submitted = 0, maybe = 0, waiting = 0;
+    for (size_t i = 0; i < LIMITS; i++) {
+        hirate_policy_stats stats;
+        hirate_policy_stats_init(&stats);
+        if (hirate_get_policy_stats(l->h, TRUTH_LIMITS[i].policy, &stats) != 0)
+            continue;
+        submitted += stats.submitted;
+        maybe += stats.maybe;
+        waiting += stats.waiting;
+    }
+    if (submitted != l->r->submitted || maybe != l->r->maybe || waiting)
+        truth_red(l->r, "statistics by policy: %llu submitted, %llu maybe charged, %llu waiting",
+                  (unsigned long long)submitted, (unsigned long long)maybe, (unsigned long long)waiting);
+}
+
 static void count_client(load *l)
 {
     hirate_stats stats;
@@ -195,6 +213,8 @@ void load_run(stage *s)
     check_ledger(l);
     turns(l, 1000);
     count_client(l);
+    if (l->s->load.end == END_NONE) /* otherwise there were several clients */
+        check_policies(l);
     load_close_client(l);
     load_close_loop(l);
     s->report.descriptors = live_descriptors() - descriptors;
