@@ -3,9 +3,10 @@
 # Build and test on several Debian releases, each in a folder of its own on this machine.
 #
 #     sudo tests/matrix.sh [bullseye] [bookworm] [trixie]        default: all three
-#     sudo tests/matrix.sh --faults [--long] [bullseye] …        default: trixie, which has hiredis 1.2
+#     sudo tests/matrix.sh --faults [--long] [--sanitizers] [bullseye] …        default: trixie, which has hiredis 1.2
 #
-# --faults builds the same way and runs the fault matrix alone (tests/faults.sh), whose table it prints.
+# --faults builds the same way and runs the fault matrix alone (tests/faults.sh), whose table it prints; --sanitizers
+# builds with AddressSanitizer and UndefinedBehaviorSanitizer.
 #
 # Needs root and debootstrap. The folders live in ${HIRATE_MATRIX:-${TMPDIR:-/var/tmp}/hirate-matrix} and are used
 # again by the next run; remove them when done. Run it in a checkout: what is committed is what is tested.
@@ -67,7 +68,7 @@ build()
     rm -rf "$folder/hirate"
     mkdir "$folder/hirate"
     git archive HEAD | tar -xf - -C "$folder/hirate"
-    in_release "$1" sh -c 'cd /hirate && autoreconf -fi && ./configure -q && make -s'
+    in_release "$1" sh -c 'cd /hirate && autoreconf -fi && ./configure -q $1 && make -s' sh "$sanitizers"
 }
 
 # add_up SED-PROGRAM FILE…: the sum of the numbers it prints
@@ -118,7 +119,8 @@ faults_with()
     # shellcheck disable=SC2016 # the inner shell expands
     unshare --mount sh -c 'mount --bind "$1" "$1" && mount -t proc proc "$1/proc" && mount -t sysfs sysfs "$1/sys" &&
         exec chroot "$1" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
-            REDIS_SERVER="$2" sh -c "cd /hirate && tests/faults.sh $3"' sh "$folder" "$2" "$long" </dev/null
+            REDIS_SERVER="$2" HIRATE_SLOW="$4" sh -c "cd /hirate && tests/faults.sh $3"' \
+        sh "$folder" "$2" "$long" "${sanitizers:+1}" </dev/null
 }
 
 one_release()
@@ -146,11 +148,13 @@ one_release()
 
 faults=
 long=
+sanitizers=
 while [ $# -gt 0 ]; do
     case $1 in
     --faults) faults=yes ;;
     --long) long=--long ;;
-    -*) die "usage: tests/matrix.sh [--faults [--long]] [bullseye] [bookworm] [trixie]" ;;
+    --sanitizers) sanitizers=--enable-sanitizers ;;
+    -*) die "usage: tests/matrix.sh [--faults [--long]] [--sanitizers] [bullseye] [bookworm] [trixie]" ;;
     *) break ;;
     esac
     shift
