@@ -28,8 +28,9 @@ static const known TABLE[] = {
     {"NOAUTH", {HR_REFUSAL_RECONNECT, HIRATE_EAUTH, NO}},
     {"WRONGPASS", {HR_REFUSAL_RECONNECT, HIRATE_EAUTH, NO}},
     {"NOPERM", {HR_REFUSAL_ANSWER, HIRATE_EAUTH, NO}},
-    /* NOPERM as Redis 7 says it from inside a script */
+    /* NOPERM as it is said from inside a script: by Redis 7.0, and from 7.2 on and by Valkey */
     {"ERR The user executing the script", {HR_REFUSAL_ANSWER, HIRATE_EAUTH, NO}},
+    {"ERR ACL failure in script", {HR_REFUSAL_ANSWER, HIRATE_EAUTH, NO}},
     {"OOM", {HR_REFUSAL_ANSWER, HIRATE_EREDIS, NO}},
     {"MISCONF", {HR_REFUSAL_ANSWER, HIRATE_EREDIS, NO}},
     {"NOREPLICAS", {HR_REFUSAL_ANSWER, HIRATE_EREDIS, NO}},

@@ -3,9 +3,10 @@
 # Build and test on several Debian releases, each in a folder of its own on this machine.
 #
 #     sudo tests/matrix.sh [bullseye] [bookworm] [trixie]        default: all three
-#     sudo tests/matrix.sh --faults [--long] [bullseye] …        default: trixie, which has hiredis 1.2
+#     sudo tests/matrix.sh --faults [--long] [--sanitizers] [bullseye] …        default: trixie, which has hiredis 1.2
 #
-# --faults builds the same way and runs the fault matrix alone (tests/faults.sh), whose table it prints.
+# --faults builds the same way and runs the fault matrix alone (tests/faults.sh), whose table it prints; --sanitizers
+# builds with AddressSanitizer and UndefinedBehaviorSanitizer.
 #
 # Needs root and debootstrap. The folders live in ${HIRATE_MATRIX:-${TMPDIR:-/var/tmp}/hirate-matrix} and are used
 # again by the next run; remove them when done. Run it in a checkout: what is committed is what is tested.
@@ -69,7 +70,7 @@ build()
     rm -rf "$folder/hirate"
     mkdir "$folder/hirate"
     git archive HEAD | tar -xf - -C "$folder/hirate"
-    in_release "$1" sh -c 'cd /hirate && autoreconf -fi && ./configure -q && make -s'
+    in_release "$1" sh -c 'cd /hirate && autoreconf -fi && ./configure -q $1 && make -s' sh "$sanitizers"
 }
 
 # add_up SED-ARGUMENT…: the sum of the numbers sed prints
@@ -117,15 +118,18 @@ faults_with()
     # It cuts links where it can.
     in_release "$1" sh -c 'command -v ip >/dev/null || apt-get -qq install -y --no-install-recommends iproute2' \
         >"$folder/faults-prepare.log" 2>&1
-    in_release "$1" mount -t proc proc /proc 2>/dev/null
-    echo "hiredis $(in_release "$1" pkg-config --modversion hiredis), $(in_release "$1" "$2" --version)"
     in_release "$1" sh -c "cd /hirate && make -s tests/fault_matrix tests/support/libfakeclock.la" \
-        >"$folder/faults-build.log" 2>&1 || tail -n 40 "$folder/faults-build.log"
-    in_release "$1" sh -c "cd /hirate && REDIS_SERVER=$2 tests/faults.sh $long"
-    status=$?
-    in_release "$1" umount /run/netns 2>/dev/null
-    in_release "$1" umount /proc 2>/dev/null
-    return $status
+        >"$folder/faults-build.log" 2>&1 || {
+        tail -n 40 "$folder/faults-build.log"
+        return 1
+    }
+    echo "hiredis $(in_release "$1" pkg-config --modversion hiredis), $(in_release "$1" "$2" --version)"
+    # Mounts of its own, which end with it; ip needs / to be one of them.
+    # shellcheck disable=SC2016 # the inner shell expands
+    unshare --mount sh -c 'mount --bind "$1" "$1" && mount -t proc proc "$1/proc" && mount -t sysfs sysfs "$1/sys" &&
+        exec chroot "$1" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
+            REDIS_SERVER="$2" HIRATE_SLOW="$4" sh -c "cd /hirate && tests/faults.sh $3"' \
+        sh "$folder" "$2" "$long" "${sanitizers:+1}" </dev/null
 }
 
 one_release()
@@ -153,11 +157,13 @@ one_release()
 
 faults=
 long=
+sanitizers=
 while [ $# -gt 0 ]; do
     case $1 in
     --faults) faults=yes ;;
     --long) long=--long ;;
-    -*) die "usage: tests/matrix.sh [--faults [--long]] [bullseye] [bookworm] [trixie]" ;;
+    --sanitizers) sanitizers=--enable-sanitizers ;;
+    -*) die "usage: tests/matrix.sh [--faults [--long]] [--sanitizers] [bullseye] [bookworm] [trixie]" ;;
     *) break ;;
     esac
     shift

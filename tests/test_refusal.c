@@ -36,6 +36,8 @@ static const row ROWS[] = {
     {"WRONGPASS invalid username-password pair or user is disabled.", HR_REFUSAL_RECONNECT, HIRATE_EAUTH},
     {"NOPERM this user has no permissions to run the 'evalsha' command", HR_REFUSAL_ANSWER, HIRATE_EAUTH},
     {"ERR The user executing the script can't run this command or subcommand", HR_REFUSAL_ANSWER, HIRATE_EAUTH},
+    {"ERR ACL failure in script: User app has no permissions to run the 'time' command script: 104ae65, on @user_script:1.",
+     HR_REFUSAL_ANSWER, HIRATE_EAUTH},
     {"OOM command not allowed when used memory > 'maxmemory'.", HR_REFUSAL_ANSWER, HIRATE_EREDIS},
     {"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist: -disk.",
      HR_REFUSAL_ANSWER, HIRATE_EREDIS},

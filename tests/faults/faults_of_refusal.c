@@ -2,6 +2,8 @@
 /* The fault matrix: a server that is there and will not: out of memory, read-only, no permission, full. */
 #include "stage.h"
 
+#include "../support/resp.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +78,50 @@ static void run_misconf(stage *s, const fault *f)
     server_stop(redis);
 }
 
+/* ------------------------------------------------------------------------------------- what else runs and lies there
+ */
+
+/* Another client's script that does not end: BUSY, until it is killed. */
+static void run_busy(stage *s, const fault *f)
+{
+    static const char endless[] = "*3\r\n$4\r\nEVAL\r\n$17\r\nwhile true do end\r\n$1\r\n0\r\n";
+    (void)f;
+    server *redis = server_start(NULL);
+    server_ask(redis, "CONFIG SET lua-time-limit 50");
+    stage_open(s, server_uri(redis));
+    int other = resp_connect_unix(server_path(redis));
+    stage_break(s);
+    if (other < 0 || !resp_write(other, endless, sizeof endless - 1))
+        exit(1);
+    stage_pass(s, stage_scaled(s, 800));
+    server_ask(redis, "SCRIPT KILL");
+    stage_mend(s);
+    close(other);
+    server_stop(redis);
+}
+
+/* The limits' keys hold something else; then nothing. */
+static void run_foreign(stage *s, const fault *f)
+{
+    static const char *const policies[] = {"error", "open", "closed", "local"};
+    (void)f;
+    server *redis = server_start(NULL);
+    stage_open(s, server_uri(redis));
+    stage_break(s);
+    for (int i = 0; i < 16; i++) {
+        if (i % 2)
+            server_ask(redis, "SET hirate:faults-%s:n%d foreign", policies[i / 4], i % 4);
+        else
+            server_ask(redis, "EVAL redis.call('DEL',KEYS[1])redis.call('RPUSH',KEYS[1],'x') 1 hirate:faults-%s:n%d",
+                       policies[i / 4], i % 4);
+    }
+    stage_pass(s, stage_scaled(s, 400));
+    for (int i = 0; i < 16; i++)
+        server_ask(redis, "DEL hirate:faults-%s:n%d", policies[i / 4], i % 4);
+    stage_mend(s);
+    server_stop(redis);
+}
+
 /* ------------------------------------------------------------------------------------------------- permissions -- */
 
 static void with_user(stage *s, const char *breaks, const char *then, const char *mends)
@@ -140,6 +186,8 @@ static const fault FAULTS[] = {
     {"maxmemory 1, noeviction", 0, FELT_DEGRADED, run_setting, &OOM},
     {"misconf: saving fails", 0, FELT_DEGRADED, run_misconf, NULL},
     {"too few replicas", 0, FELT_DEGRADED, run_setting, &NOREPLICAS},
+    {"busy: another script does not end", 0, FELT_DEGRADED, run_busy, NULL},
+    {"keys hold foreign values", 1, FELT_DEGRADED, run_foreign, NULL},
     {"acl: evalsha taken away", 0, FELT_DEGRADED, run_no_command, NULL},
     {"acl: keys taken away", 0, FELT_DEGRADED, run_no_keys, NULL},
     {"acl: time taken away", 0, FELT_DEGRADED, run_no_time, NULL},

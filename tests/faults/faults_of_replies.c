@@ -1,24 +1,46 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The fault matrix: a server whose answers are slow, wrong, refusals or no answers, or that hangs up in the middle. */
 #include "relay.h"
+#include "truth.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LASTS_MS 400
+#define LASTS_MS 500
+#define RETRY_MS 25 /* the shortest backoff: half of 50 ms */
+#define CALLS 16    /* in flight at once, at most */
+
+/* Neither connections nor what was refused for a while may come faster than the shortest backoff. */
+static void check_pace(relay *r, int64_t lasts_ms, int connections, long repeated)
+{
+    static const char *const repeats[] = {"-LOADING", "-BUSY", "-NOSCRIPT"};
+    long most = 3 + (long)(lasts_ms / RETRY_MS);
+
+    if (connections > most)
+        truth_red(&r->s->report, "%d connections in %lld ms", connections, (long long)lasts_ms);
+    for (size_t i = 0; i < sizeof repeats / sizeof *repeats; i++)
+        if (strncmp(r->deed->bytes, repeats[i], strlen(repeats[i])) == 0 && repeated > most * CALLS)
+            truth_red(&r->s->report, "%ld calls in %lld ms, all refused", repeated, (long long)lasts_ms);
+}
 
 static void run_deed(stage *s, const fault *f)
 {
     static relay r;
     const misdeed *m = f->arg;
+    int64_t lasts_ms = stage_scaled(s, m->lasts_ms ? m->lasts_ms : LASTS_MS);
     relay_start(&r, s, m, strlen(f->name) % 2 != 0); /* some over TCP, some not */
     stage_open(s, fakeserver_uri(r.fake));
     stage_break(s);
+    int64_t began_us = stage_now_us();
+    int before = fakeserver_connections(r.fake);
     atomic_store(&r.bad, 1);
-    stage_pass(s, stage_scaled(s, m->lasts_ms ? m->lasts_ms : LASTS_MS));
+    stage_pass(s, lasts_ms);
     atomic_store(&r.bad, 0);
+    int connections = fakeserver_connections(r.fake) - before;
+    lasts_ms = (stage_now_us() - began_us) / 1000;
     stage_mend(s);
+    check_pace(&r, lasts_ms, connections, atomic_load(&s->bitten));
     relay_stop(&r);
 }
 
@@ -53,7 +75,7 @@ static void run_split(stage *s, const fault *f)
 
 static const fault FAULTS[] = {
     FAULT("replies byte by byte", FELT_BITTEN, DEED(SLOWLY, "")),
-    {"replies split at every byte", 0, FELT_BITTEN, run_split, DEED(SPLIT, "")},
+    {"replies split at every byte", 0, FELT_BITTEN | FELT_UNSEEN, run_split, DEED(SPLIT, "")},
     FAULT("replies after the deadline", FELT_DEGRADED, DEED_FOR(LATE, "", 1000)),
     FAULT("garbage at accept", FELT_DEGRADED, DEED(AT_ACCEPT, "HTTP/1.1 400 Bad Request\r\n\r\n")),
     FAULT("garbage instead of a reply", FELT_DEGRADED, DEED(INSTEAD, "\x16\x03\x01\x02 nothing known\r\n")),

@@ -15,6 +15,10 @@
 #include <unistd.h>
 
 #define CALM_MS 150
+#define DEADLINE_MS 300
+#define STALL_MS 1000
+#define CONNECT_MS 500
+#define UNSEEN_DEADLINE_MS 8000       /* where nothing may be late but by the doing of the library */
 #define PATIENCE_US INT64_C(60000000) /* for the client's end, after what is scaled */
 
 int64_t stage_now_us(void)
@@ -152,13 +156,18 @@ static pid_t fork_bound(void)
 
 static void direct(stage *s, const fault *f)
 {
-    s->client = fork_bound(); /* first, so that it has none of the servers' descriptors */
-    if (s->client == 0) {
+    pid_t client = fork_bound(); /* first, so that it has none of the servers' descriptors */
+    if (client < 0) {
+        perror("fork");
+        exit(1);
+    }
+    if (client == 0) {
         while (atomic_load(&s->phase) == STAGE_SET_UP)
             nanosleep(&(struct timespec){0, 500000}, NULL);
         load_run(s);
         exit(0);
     }
+    s->client = client; /* not in the child, which shares it */
     signal(SIGPIPE, SIG_IGN);
     f->run(s, f);
     exit(0); /* which stops servers that were left */
@@ -166,8 +175,11 @@ static void direct(stage *s, const fault *f)
 
 pid_t stage_begin(stage *s, const fault *f)
 {
+    s->name = f->name;
     s->losses = f->losses;
-    s->load = (stage_load){.deadline_ms = 300, .stall_ms = 1000, .connect_ms = 500};
+    s->load = (stage_load){.deadline_ms = f->felt & FELT_UNSEEN ? UNSEEN_DEADLINE_MS : DEADLINE_MS,
+                           .stall_ms = f->felt & FELT_UNSEEN ? UNSEEN_DEADLINE_MS : STALL_MS,
+                           .connect_ms = CONNECT_MS};
     pid_t director = fork_bound();
     if (director < 0) {
         perror("fork");

@@ -45,11 +45,12 @@ enum stage_end { END_NONE = 0, END_BY_CLOSE, END_BY_FREE };
 typedef struct report {
     bool complete;
     uint64_t submitted, refused, callbacks;
-    uint64_t allowed;     /* by Redis, of the names whose bound is checked, in tokens */
-    uint64_t bound;       /* most that may be */
-    uint64_t losses_seen; /* losses of state that the records need at least; the most of any name */
-    uint64_t maybe;       /* answers with charge = maybe */
-    uint64_t degraded;    /* answers without Redis while broken */
+    uint64_t allowed;       /* by Redis, of the names whose bound is checked, in tokens */
+    uint64_t bound;         /* most that may be */
+    uint64_t losses_seen;   /* losses of state that the records need at least; the most of any name */
+    uint64_t maybe;         /* answers with charge = maybe */
+    uint64_t degraded;      /* answers without Redis while broken */
+    uint64_t without_redis; /* at any time */
     uint64_t connects;
     int64_t hold_us;          /* longest turn, by the thread's processor time */
     uint64_t busiest;         /* callbacks in one turn, most */
@@ -73,6 +74,7 @@ typedef struct stage {
     _Atomic int loading; /* the load has begun */
     _Atomic int64_t mended_us;
     _Atomic long bitten; /* how often the fault was seen to do its work */
+    const char *name;    /* the fault\'s */
     unsigned scale;      /* 1; more: everything takes longer */
     unsigned losses;     /* of state, that the fault may cause */
     char uri[160];
@@ -85,18 +87,18 @@ typedef struct stage {
     report report;
 } stage;
 
-/* How a fault shows, so that one that did nothing is not taken for one that did no harm. */
+/* How a fault shows, so that one that did nothing is not taken for one that did no harm. Together, where more apply. */
 enum fault_felt {
-    FELT_NOT = 0,   /* it need not */
-    FELT_DEGRADED,  /* some answers came without Redis */
-    FELT_RECONNECT, /* there was more than one connection */
-    FELT_BITTEN     /* the director counted */
+    FELT_DEGRADED = 1,  /* some answers came without Redis */
+    FELT_RECONNECT = 2, /* there was more than one connection */
+    FELT_BITTEN = 4,    /* the director counted */
+    FELT_UNSEEN = 8     /* and not at all in the answers: each came from Redis */
 };
 
 typedef struct fault {
     const char *name;
     unsigned losses;
-    enum fault_felt felt;
+    unsigned felt; /* FELT_… */
     void (*run)(stage *s, const struct fault *f);
     const void *arg;
 } fault;

@@ -33,12 +33,14 @@ void table_head(void)
 
 static void check_felt(const stage *s, const fault *f, report *r)
 {
-    if (f->felt == FELT_DEGRADED && !r->degraded)
+    if ((f->felt & FELT_DEGRADED) && !r->degraded)
         truth_red(r, "the fault was not felt: every answer came from Redis");
-    if (f->felt == FELT_RECONNECT && r->connects < 2)
+    if ((f->felt & FELT_RECONNECT) && r->connects < 2)
         truth_red(r, "the fault was not felt: there was one connection only");
-    if (f->felt == FELT_BITTEN && !atomic_load(&s->bitten))
+    if ((f->felt & FELT_BITTEN) && !atomic_load(&s->bitten))
         truth_red(r, "the fault was not felt");
+    if ((f->felt & FELT_UNSEEN) && r->without_redis)
+        truth_red(r, "%" PRIu64 " answers came without Redis, which none need", r->without_redis);
 }
 
 static void check_report(const stage *s, const fault *f, report *r)

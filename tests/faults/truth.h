@@ -20,6 +20,7 @@ extern const hirate_limit TRUTH_LIMITS[LIMITS];
 
 /* What was submitted. */
 typedef struct asked {
+    struct load *load;
     int64_t at_us;
     uint64_t id;
     uint32_t cost;
