@@ -53,7 +53,7 @@ static void test_defaults_are_as_documented(void **state)
         assert_string_equal(read.prefix, "hirate");
         assert_true(read.deadline_ms == 1000 && read.connect_timeout_ms == 1000 && read.stall_timeout_ms == 3000);
         assert_int_equal(read.max_pending, 65536);
-        assert_int_equal(read.max_calls, 3);
+        assert_int_equal(read.max_calls, 6);
         assert_int_equal(read.max_call_keys, 128);
         assert_int_equal(read.max_call_acquires, 1024);
         assert_int_equal(read.max_denials, 65536);
