@@ -2,6 +2,8 @@
 /* request: the limits a client has met; see limit_set.h. */
 #include "limit_set.h"
 
+#include "error.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,6 +75,10 @@ static int compile(hr_limits *limits, hr_limit *new, const hirate_limit *from, h
     int rc = hr_policy_compile(&new->policy, from, error);
     if (rc)
         return rc;
+    if (from->kind != HIRATE_KIND_TOKEN_BUCKET)
+        return hr_fail(error, HIRATE_EINVAL,
+                       "limit.kind: %s is decided by the local engine only; accepted: token-bucket",
+                       hr_kind_name(from->kind));
     new->value = *from;
     new->value.struct_size = sizeof new->value; /* what is beyond was looked at, and is zero */
     new->value.policy = new->policy.name;
@@ -106,8 +112,17 @@ static int look_up(hr_limits *limits, const hirate_limit *from, hr_limit **out, 
         return rc;
     }
     const hirate_limit *value = &new->value;
-    uint64_t values[] = {value->capacity,   value->rate.tokens,      value->rate.period_us,  value->kind, value->flags,
-                         value->on_failure, value->local_share_num, value->local_share_den};
+    uint64_t values[] = {value->capacity,
+                         value->rate.tokens,
+                         value->rate.period_us,
+                         value->kind,
+                         value->flags,
+                         value->on_failure,
+                         value->local_share_num,
+                         value->local_share_den,
+                         value->per,
+                         value->window_us,
+                         (uint64_t)(int64_t)value->offset_minutes};
     uint64_t hash = hr_hash(limits->hash_key, values, sizeof values) ^ new->name_hash;
     hr_hash_node *known = hr_hash_find(&limits->table, hash, same_node, new);
     if (known) {
