@@ -25,7 +25,7 @@
 if redis.replicate_commands then redis.replicate_commands() end -- before Redis 7, if configured otherwise
 
 local call, floor, ceil, min = redis.call, math.floor, math.ceil, math.min
-local pack, read = struct.pack, struct.unpack
+local pack, read, format = struct.pack, struct.unpack, string.format
 
 local ops = cmsgpack.unpack(ARGV[1])
 local values = call('MGET', unpack(KEYS))
@@ -118,8 +118,8 @@ while k < last do
                         units = -1
                     end
                 elseif value then
-                    call('SET', key, pack('<BBddd', 0xB1, 0x11, p, left, at), 'PX', expiry)
-                elseif not call('SET', key, pack('<BBddd', 0xB1, 0x11, p, left, at), 'PX', expiry, 'NX') then
+                    call('PSETEX', key, format('%d', expiry), pack('<BBddd', 0xB1, 0x11, p, left, at))
+                elseif not call('SET', key, pack('<BBddd', 0xB1, 0x11, p, left, at), 'PX', format('%d', expiry), 'NX') then
                     units = -1
                 end
             end

@@ -441,14 +441,26 @@ static void on_ready(void *arg, unsigned events)
     link->events.settled(link->arg);
 }
 
+/* Do what the loop would do once it looks at the socket. False: there is nothing to do. */
+static bool look_at_socket(hr_link *link, int64_t now_us)
+{
+    if (!link->hiredis || link->abandoned)
+        return false;
+    bool may_write = (link->wanted & HIRATE_WRITE) != 0;
+    struct pollfd ready = {.fd = link->hiredis->c.fd, .events = (short)(may_write ? POLLIN | POLLOUT : POLLIN)};
+    if (poll(&ready, 1, 0) <= 0)
+        return false;
+    if (ready.revents & ~POLLOUT)
+        read_some(link, now_us);
+    if (link->hiredis && may_write && (ready.revents & ~POLLIN))
+        write_some(link, now_us);
+    return true;
+}
+
 void hr_link_read_arrived(hr_link *link, int64_t now_us)
 {
-    for (int i = 0; i < READS_AT_ONCE && link->state == UP && link->hiredis; i++) {
-        struct pollfd readable = {.fd = link->hiredis->c.fd, .events = POLLIN};
-        if (poll(&readable, 1, 0) <= 0)
-            break;
-        read_some(link, now_us);
-    }
+    for (int i = 0; i < READS_AT_ONCE && look_at_socket(link, now_us); i++)
+        settle(link, now_us);
     settle(link, now_us);
 }
 
@@ -526,10 +538,13 @@ int64_t hr_link_due_us(const hr_link *link)
 
 void hr_link_tick(hr_link *link, int64_t now_us)
 {
+    bool waits = link->state == WAITING;
+    if (!waits && now_us >= hr_link_due_us(link))
+        hr_link_read_arrived(link, now_us); /* perhaps only the loop was held up */
     bool late = now_us >= hr_link_due_us(link);
     if (late && link->state == UP)
         hr_link_abandon(link, HIRATE_ECONNECT, "the server stopped answering");
-    else if (late && link->state != WAITING)
+    else if (late && !waits && link->state != WAITING)
         hr_link_abandon(link, HIRATE_ECONNECT, "connecting took longer than connect_timeout_ms");
     settle(link, now_us);
 }

@@ -79,7 +79,7 @@ void hr_link_tick(hr_link *link, int64_t now_us);
 int hr_link_send(hr_link *link, hr_link_call *call, const char *command, size_t len, int64_t now_us);
 /* Write what was queued, as far as the socket takes it. */
 void hr_link_flush(hr_link *link, int64_t now_us);
-/* Read what has arrived already, without blocking; before deadlines are held against it. */
+/* Do what the socket is ready for, without blocking, above all read what has arrived; before deadlines are held against it. */
 void hr_link_read_arrived(hr_link *link, int64_t now_us);
 /* The server decided something: the backoff starts over. */
 void hr_link_good(hr_link *link);

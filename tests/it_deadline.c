@@ -220,6 +220,34 @@ static void test_deadline_reply_that_had_arrived_wins(void **state)
     driver_close(&d);
 }
 
+/* The same for the stall time-out: a loop that was held up is no server that stopped answering. */
+static void test_stall_loop_held_up_keeps_the_connection(void **state)
+{
+    (void)state;
+    driver d;
+    answer warm, a = {0};
+    hirate_options options;
+    hirate_stats stats;
+    hirate_options_init(&options);
+    options.uri = server_uri(redis);
+    options.deadline_ms = DRIVER_PATIENCE_MS / 2;
+    options.stall_timeout_ms = 300;
+    driver_open_with(&d, &options, NULL);
+    driver_ask(&d, &warm, &LIMIT, "stalled", 1);
+    submit(&d, &a, "stalled", DRIVER_PATIENCE_MS / 2);
+    hirate_epoll_process(d.epoll); /* written; the answer comes while nobody looks */
+    if (!a.calls) {
+        sleep_ms(900);
+        assert_true(driver_wait(&d, 2));
+    }
+    assert_int_equal(a.result.error, HIRATE_OK);
+    assert_int_equal(a.result.charge, HIRATE_CHARGE_YES);
+    hirate_stats_init(&stats);
+    hirate_get_stats(d.h, &stats);
+    assert_int_equal(stats.connects, 1);
+    driver_close(&d);
+}
+
 typedef struct held_back {
     atomic_bool release;
 } held_back;
@@ -278,6 +306,7 @@ int main(void)
     if (!server_available())
         return 77;
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stall_loop_held_up_keeps_the_connection),
         cmocka_unit_test(test_deadline_each_has_its_own_and_none_is_early),
         cmocka_unit_test(test_deadline_written_is_maybe_charged),
         cmocka_unit_test(test_deadline_late_reply_leaves_neighbours_alone),

@@ -175,11 +175,17 @@ static void acl_user_is_served(const char *user)
         assert_int_equal(driver_acquire(&d, &answers[i], &HUNDRED, "guarded", 1), 0);
     assert_true(driver_wait(&d, MANY));
     expect_all_answered(MANY, 100);
+    answer again = {0}, reset = {0}; /* a bucket that is there already, and one that is deleted */
+    driver_ask(&d, &again, &HUNDRED, "guarded", 1);
+    assert_int_equal(again.result.verdict, HIRATE_DENIED);
+    assert_int_equal(driver_reset(&d, &reset, &HUNDRED, "guarded"), 0);
+    assert_true(driver_wait(&d, MANY + 2));
+    assert_int_equal(reset.result.used, 1);
     driver_close(&d);
 }
 
 /* What the script itself runs must be granted too: an ACL applies within scripts. */
-#define SCRIPT_NEEDS "+time +get +mget +set +del +exists"
+#define SCRIPT_NEEDS "+time +mget +exists +set +psetex +del" /* as README.md says */
 
 static void test_noscript_acl_without_script_command_works(void **state)
 {
