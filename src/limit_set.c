@@ -2,8 +2,6 @@
 /* request: the limits a client has met; see limit_set.h. */
 #include "limit_set.h"
 
-#include "error.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,10 +73,6 @@ static int compile(hr_limits *limits, hr_limit *new, const hirate_limit *from, h
     int rc = hr_policy_compile(&new->policy, from, error);
     if (rc)
         return rc;
-    if (from->kind != HIRATE_KIND_TOKEN_BUCKET)
-        return hr_fail(error, HIRATE_EINVAL,
-                       "limit.kind: %s is decided by the local engine only; accepted: token-bucket",
-                       hr_kind_name(from->kind));
     new->value = *from;
     new->value.struct_size = sizeof new->value; /* what is beyond was looked at, and is zero */
     new->value.policy = new->policy.name;
