@@ -202,6 +202,27 @@ static void test_what_turned_wrong_at_the_same_address_is_refused(void **state)
     limits_free(limits);
 }
 
+/* Until the scripts decide them. */
+static void test_kinds_the_scripts_do_not_decide_are_refused(void **state)
+{
+    static const hirate_limit others[] = {
+        HIRATE_LEAKY_BUCKET("login", 5, HIRATE_PER_SECOND(1)), HIRATE_FIXED_WINDOW("login", 5, HIRATE_SECONDS(1)),
+        HIRATE_QUOTA("login", 5, HIRATE_PER_DAY, 0),           HIRATE_SLIDING_LOG("login", 5, HIRATE_SECONDS(1)),
+        HIRATE_SLIDING_WINDOW("login", 5, HIRATE_SECONDS(1)),
+    };
+    hr_limits *limits = limits_new();
+    hirate_error error;
+    hr_limit *limit = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_int_equal(hr_limits_use(limits, &others[i], &limit, &error), HIRATE_EINVAL);
+        assert_non_null(strstr(error.text, "local engine only; accepted: token-bucket"));
+        assert_null(limit);
+    }
+    limits_free(limits);
+}
+
 static void test_field_of_a_later_version_at_the_same_address_is_refused(void **state)
 {
     struct {
@@ -337,6 +358,7 @@ int main(void)
         cmocka_unit_test(test_each_field_makes_another_limit_and_policies_share_a_hash),
         cmocka_unit_test(test_change_at_the_same_address_is_noticed),
         cmocka_unit_test(test_what_turned_wrong_at_the_same_address_is_refused),
+        cmocka_unit_test(test_kinds_the_scripts_do_not_decide_are_refused),
         cmocka_unit_test(test_field_of_a_later_version_at_the_same_address_is_refused),
         cmocka_unit_test(test_idle_limits_are_bounded),
         cmocka_unit_test(test_dropped_limit_is_not_found_by_its_address),
