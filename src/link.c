@@ -17,9 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define READER_MOST   2097152 /* bytes hiredis may gather before a reply is complete */
-#define READS_AT_ONCE 64      /* of 16 KiB, when looking for what has arrived already */
-#define KEEPALIVE_ON  1
+#define READER_MOST 2097152 /* bytes hiredis may gather before a reply is complete */
+#define READS_AT_ONCE 64    /* of 16 KiB, when looking for what has arrived already */
+#define KEEPALIVE_ON 1
+#define CONNECT_BYTES 16384 /* several times what hiredis allocates for a connection */
 
 enum state { WAITING, RESOLVING, CONNECTING, GREETING, UP, CLOSED };
 
@@ -204,15 +205,25 @@ static void fail(hr_link *link, int64_t now_us)
     link->events.down(link->arg, why.code, why.text);
 }
 
+/* Until 1.0 hiredis ends the process when it has no memory to connect. So see to it that there is some. */
+static bool has_memory_to_connect(void)
+{
+    void *volatile block = malloc(CONNECT_BYTES);
+    free(block);
+    return block != NULL;
+}
+
 static redisAsyncContext *open_socket(hr_link *link)
 {
     char host[NI_MAXHOST], service[NI_MAXSERV];
 
+    if (!has_memory_to_connect())
+        return NULL;
     if (link->config.uri.is_unix)
         return redisAsyncConnectUnix(link->config.uri.host);
     const hr_address *address = &link->addresses.list[link->next - 1];
-    if (getnameinfo((const struct sockaddr *)&address->sockaddr, address->len, host, sizeof host, service, sizeof service,
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    if (getnameinfo((const struct sockaddr *)&address->sockaddr, address->len, host, sizeof host, service,
+                    sizeof service, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
         return NULL;
     return redisAsyncConnect(host, atoi(service));
 }
@@ -470,12 +481,23 @@ int hr_link_send(hr_link *link, hr_link_call *call, const char *command, size_t 
         return HIRATE_ECONNECT;
     if (!link->reader.outstanding)
         link->progress_us = now_us; /* waiting begins here */
-    size_t before = sdslen(link->hiredis->c.obuf);
+    sds *out = &link->hiredis->c.obuf;
+    size_t before = sdslen(*out);
+    const redisCallback *last = link->hiredis->replies.tail;
     if (redisAsyncFormattedCommand(link->hiredis, on_reply, call, command, len) != REDIS_OK)
         return HIRATE_ENOMEM;
-    /* Without memory hiredis may have queued the callback but not the command: then everything after it would get its
-     * neighbour's reply. The connection ends, and this call is lost without having been written. */
-    if (!link->hiredis->c.obuf || sdslen(link->hiredis->c.obuf) != before + len) {
+    /* Without memory hiredis may have queued the command but not its callback, or the callback but not the command;
+     * each would give everything after it its neighbour's reply. A command can be taken back. For a callback the
+     * connection has to end, and this call is lost without having been written. */
+    bool written = *out && sdslen(*out) == before + len, expected = link->hiredis->replies.tail != last;
+    if (!expected) {
+        if (written) {
+            (*out)[before] = '\0';
+            sdssetlen(*out, before);
+        }
+        return HIRATE_ENOMEM;
+    }
+    if (!written) {
         call->end = UINT64_MAX;
         hr_link_abandon(link, HIRATE_ECONNECT, "no memory to send");
         return 0;

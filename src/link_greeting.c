@@ -2,9 +2,11 @@
 /* link: what is said on a new connection; see link_greeting.h. */
 #include "link_greeting.h"
 
+#include "bytes.h"
 #include "error.h"
 #include "refusal.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,13 +24,41 @@ static void add_arg(command *c, const char *text, size_t len)
     c->len[c->argc++] = len;
 }
 
-static int queue(hr_greeting *greeting, enum hr_greeting_step step, command *c, redisAsyncContext *hiredis,
+/* As the wire has it. Not by hiredis, of which some versions leak when they have no memory for it. */
+static void format(const command *c, hr_bytes *out)
+{
+    hr_bytes_add(out, "*", 1);
+    hr_bytes_add_number(out, (uint64_t)c->argc);
+    for (int i = 0; i < c->argc; i++) {
+        hr_bytes_add(out, "\r\n$", 3);
+        hr_bytes_add_number(out, c->len[i]);
+        hr_bytes_add(out, "\r\n", 2);
+        hr_bytes_add(out, c->argv[i], c->len[i]);
+    }
+    hr_bytes_add(out, "\r\n", 3); /* with its NUL, which hiredis may look at */
+}
+
+/* Without memory hiredis may have queued the command without its callback, or the other way round. */
+static bool queue_formatted(redisAsyncContext *hiredis, redisCallbackFn *on_reply, const hr_bytes *text)
+{
+    size_t before = hiredis->c.obuf ? sdslen(hiredis->c.obuf) : 0, len = text->len - 1;
+    const redisCallback *last = hiredis->replies.tail;
+
+    return redisAsyncFormattedCommand(hiredis, on_reply, NULL, text->data, len) == REDIS_OK && hiredis->c.obuf &&
+           sdslen(hiredis->c.obuf) == before + len && hiredis->replies.tail != last;
+}
+
+static int queue(hr_greeting *greeting, enum hr_greeting_step step, const command *c, redisAsyncContext *hiredis,
                  redisCallbackFn *on_reply)
 {
-    size_t before = hiredis->c.obuf ? sdslen(hiredis->c.obuf) : 0;
-    if (redisAsyncCommandArgv(hiredis, on_reply, NULL, c->argc, c->argv, c->len) != REDIS_OK)
-        return HIRATE_ENOMEM;
-    if (!hiredis->c.obuf || sdslen(hiredis->c.obuf) == before)
+    hr_bytes text = {0};
+
+    format(c, &text);
+    bool queued = !text.failed && queue_formatted(hiredis, on_reply, &text);
+    if (text.data)
+        explicit_bzero(text.data, text.len); /* it may be a password */
+    hr_bytes_free(&text);
+    if (!queued)
         return HIRATE_ENOMEM;
     greeting->steps[greeting->count++] = step;
     return 0;

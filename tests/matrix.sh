@@ -3,6 +3,9 @@
 # Build and test on several Debian releases, each in a folder of its own on this machine.
 #
 #     sudo tests/matrix.sh [bullseye] [bookworm] [trixie]        default: all three
+#     sudo tests/matrix.sh --faults [--long] [bullseye] …        default: trixie, which has hiredis 1.2
+#
+# --faults builds the same way and runs the fault matrix alone (tests/faults.sh), whose table it prints.
 #
 # Needs root and debootstrap. The folders live in ${HIRATE_MATRIX:-${TMPDIR:-/var/tmp}/hirate-matrix} and are used
 # again by the next run; remove them when done. Run it in a checkout: what is committed is what is tested.
@@ -48,6 +51,8 @@ prepare()
     debootstrap --variant=minbase "$release" "$folder" "$(mirror)" || return 1
     printf '#!/bin/sh\nexit 101\n' >"$folder/usr/sbin/policy-rc.d"
     chmod 755 "$folder/usr/sbin/policy-rc.d"
+    # debootstrap leaves localhost unnamed.
+    printf '127.0.0.1 localhost\n::1 localhost\n' >"$folder/etc/hosts"
     # What this machine's apt needs to reach its mirror, the chroot's does too.
     cp /etc/apt/apt.conf.d/*proxy* "$folder/etc/apt/apt.conf.d/" 2>/dev/null
     packages=$PACKAGES
@@ -90,12 +95,34 @@ test_with()
     skipped=$(grep -l '^:test-result: SKIP' "$folder"/hirate/tests/*.trs | wc -l)
     [ "$status" -eq 0 ] || {
         [ "$failed" -gt 0 ] || failed=1
-        tail -n 40 "$folder/check-$2.log"
+        grep -lE '^:test-result: *(FAIL|ERROR)' "$folder"/hirate/tests/*.trs | while read -r trs; do
+            echo "---- ${trs%.trs}.log"
+            tail -n 30 "${trs%.trs}.log"
+        done
+        tail -n 20 "$folder/check-$2.log"
     }
     hiredis=$(in_release "$1" pkg-config --modversion hiredis)
     server=$(in_release "$1" "$2" --version | sed 's/^\([A-Za-z]*\) .*v=\([0-9.]*\).*/\1 \2/')
     printf '%-10s %-8s %-14s %6s %6s %7s\n' "$1" "$hiredis" "$server" "$passed" "$failed" "$skipped" >>"$root/table"
     return "$status"
+}
+
+# The fault matrix in RELEASE; its table goes to stdout.
+faults_with()
+{
+    folder=$root/$1
+    # It cuts links where it can.
+    in_release "$1" sh -c 'command -v ip >/dev/null || apt-get -qq install -y --no-install-recommends iproute2' \
+        >"$folder/faults-prepare.log" 2>&1
+    in_release "$1" mount -t proc proc /proc 2>/dev/null
+    echo "hiredis $(in_release "$1" pkg-config --modversion hiredis), $(in_release "$1" "$2" --version)"
+    in_release "$1" sh -c "cd /hirate && make -s tests/fault_matrix tests/support/libfakeclock.la" \
+        >"$folder/faults-build.log" 2>&1 || tail -n 40 "$folder/faults-build.log"
+    in_release "$1" sh -c "cd /hirate && REDIS_SERVER=$2 tests/faults.sh $long"
+    status=$?
+    in_release "$1" umount /run/netns 2>/dev/null
+    in_release "$1" umount /proc 2>/dev/null
+    return $status
 }
 
 one_release()
@@ -109,6 +136,10 @@ one_release()
         tail -n 40 "$root/$1.build.log"
         return 1
     }
+    if [ -n "$faults" ]; then
+        faults_with "$1" redis-server
+        return
+    fi
     test_with "$1" redis-server
     status=$?
     if [ "$1" = trixie ]; then
@@ -117,11 +148,21 @@ one_release()
     return $status
 }
 
-case ${1-} in -*) die "usage: tests/matrix.sh [bullseye] [bookworm] [trixie]" ;; esac
+faults=
+long=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --faults) faults=yes ;;
+    --long) long=--long ;;
+    -*) die "usage: tests/matrix.sh [--faults [--long]] [bullseye] [bookworm] [trixie]" ;;
+    *) break ;;
+    esac
+    shift
+done
 [ "$(id -u)" -eq 0 ] || die "must be root, for debootstrap and chroot"
 command -v debootstrap >/dev/null || die "debootstrap is not installed"
 git rev-parse --git-dir >/dev/null || die "must run in a git checkout"
-[ $# -gt 0 ] || set -- bullseye bookworm trixie
+[ $# -gt 0 ] || if [ -n "$faults" ]; then set -- trixie; else set -- bullseye bookworm trixie; fi
 mkdir -p "$root" || exit 1
 printf '%-10s %-8s %-14s %6s %6s %7s\n' release hiredis server passed failed skipped >"$root/table"
 
@@ -132,5 +173,5 @@ for release; do
         result=1
     }
 done
-cat "$root/table"
+[ -n "$faults" ] || cat "$root/table"
 exit $result
