@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ANSWERS_MOST 64
+#define ANSWERS_MOST 4096   /* most of them ask whether the breaker lets a probe through */
 #define PATIENCE_MS 30000 /* before a run is given up; never an expectation */
 #define SINGLE_MS 5000    /* deadline where one call fails: nothing should come near it */
 #define LASTING_MS 120    /* where all fail */
@@ -249,7 +249,8 @@ static void check_recovered(run *r)
 {
     r->t->disarm();
     int before = r->ok;
-    for (int tries = 0; tries < 20 && r->ok == before; tries++) {
+    /* The breaker may be open, and lets a probe through only now and then: within a backoff's longest step. */
+    for (int64_t end = now_ms() + PATIENCE_MS; r->ok == before && now_ms() < end; turn(r, 20)) {
         if (!submit(r, HIRATE_OP_ACQUIRE, 0, 1, NULL))
             complain(r, "a submission is refused although nothing fails any more");
         wait_answered(r);
