@@ -227,7 +227,7 @@ static void test_runs_of_equal_costs_are_written_once(void **state)
 
 static void test_first_acquire_that_takes_nothing_is_written(void **state)
 {
-    static const char ahead[] = "\x02\x00\x02\xce\x00\x2d\xc6\xc0\x01";
+    static const char ahead[] = "\x02\x00\x01\xce\x00\x2d\xc6\xc0\x01";
     fixture *f = fixture_new(1, 8, 16);
 
     (void)state;
