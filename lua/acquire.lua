@@ -296,6 +296,10 @@ local function windows()
             older = older - gone
         end
         local at_units = total - gone - older
+        if not (gone >= 0 and older >= 0 and at_units >= 0 and whole(newest_older, 0, 9007199254740991)
+                and (stop == begin or at - newest_older < window)) then
+            return false -- entries in between that do not rise
+        end
         out[size + 1], out[size + 2], out[size + 3], out[size + 4] = at, at_units, older, newest_older
         size = size + 4
         if op == 0 then return value or absent(key) end
@@ -312,6 +316,7 @@ local function windows()
                 local need = gone + older + at_units + take - limit
                 local k = first(begin, function(_, sum) return sum >= need end)
                 waits_for = k < stop and entry(k) or at
+                if not whole(waits_for, 0, 9007199254740991) then return false end
             end
             size = size + 1
             out[size] = waits_for
