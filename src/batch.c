@@ -306,12 +306,15 @@ static bool only_peeks(const hr_call *call, const hr_call_key *entry)
     return true;
 }
 
-/* Under a sliding log peeks may come before an acquire that takes nothing, which must be a run all the same, as it writes. */
-static bool writes_nothing_yet(const hr_call *call, const hr_call_key *entry, const hr_policy *policy)
+/* Under a sliding log peeks may come before an acquire that takes nothing. Then it is no run, and must be one all the same, as
+ * it writes: at the end, where no other does. */
+static bool needs_touch(const hr_call *call, const hr_call_key *entry, const hr_policy *policy)
 {
+    hr_run_walk walk = {0};
+
     for (uint32_t i = 0; i < entry->count; i++) {
         const hr_call_item *item = &call->items[entry->first + i];
-        if (item->op == HIRATE_OP_ACQUIRE && units_of(item, policy))
+        if (hr_batch_walk(&walk, policy, item) && item->op == HIRATE_OP_ACQUIRE)
             return false;
     }
     return !only_peeks(call, entry);
@@ -348,16 +351,16 @@ static void encode_entry(const hr_call *call, hr_call_key *entry, hr_script_call
         return;
     }
     const hr_policy *policy = &entry->limit->policy;
-    bool touch = policy->kind == HIRATE_KIND_SLIDING_LOG && writes_nothing_yet(call, entry, policy);
+    bool touch = policy->kind == HIRATE_KIND_SLIDING_LOG && needs_touch(call, entry, policy);
     uint32_t runs = encode_runs(call, entry, NULL);
-    entry->runs = runs + (touch && runs);
+    entry->runs = runs + touch;
     if (entry->runs == 0) {
         hr_script_peek(out);
         return;
     }
     hr_script_acquires(out, entry->runs);
     encode_runs(call, entry, out);
-    if (entry->runs > runs)
+    if (touch)
         hr_script_run(out, 0, 1);
 }
 
