@@ -268,64 +268,103 @@ hr_call *hr_batch_form(hr_batch *batch, enum hr_script_how how)
 
 /* ------------------------------------------------------------------------------------------------- encoding -- */
 
-/* What an item takes if there is room: 0 for a peek, a cost of 0 and a cost above the capacity. */
+/* What an item takes if there is room, in the script's units: nothing with a cost of 0 or above the limit. */
 static uint64_t units_of(const hr_call_item *item, const hr_policy *policy)
 {
-    if (item->op != HIRATE_OP_ACQUIRE || item->cost > policy->capacity)
+    if (item->cost > policy->capacity)
         return 0;
-    return item->cost * policy->p;
+    bool is_bucket = policy->kind == HIRATE_KIND_TOKEN_BUCKET || policy->kind == HIRATE_KIND_LEAKY_BUCKET;
+    return is_bucket ? item->cost * policy->p : item->cost;
 }
 
-/* The end of the run of equal takes that begins at item `at`; items that take nothing do not interrupt it. */
-static uint32_t run_end(const hr_call *call, const hr_policy *policy, uint32_t at, uint32_t end, uint64_t units,
-                        uint32_t *count)
+/* Equal takes in a row are a run. Acquires that take nothing are one only in the first place, where it matters (see
+ * lua/acquire.lua); later they do not interrupt one. Peeks are none, except under a sliding log, whose waits only the server
+ * can tell. */
+bool hr_batch_walk(hr_run_walk *walk, const hr_policy *policy, const hr_call_item *item)
 {
-    for (*count = 0; at < end; at++) {
-        uint64_t next = units_of(&call->items[at], policy);
-        if (next == units)
-            (*count)++;
-        else if (next)
-            break;
+    uint64_t units = units_of(item, policy);
+    bool peek = item->op == HIRATE_OP_PEEK, nothing = units == 0;
+
+    if (peek && (nothing || policy->kind != HIRATE_KIND_SLIDING_LOG))
+        return false;
+    if (nothing && walk->runs > 0)
+        return false;
+    if (walk->runs == 0 || walk->units != units || walk->op != item->op) {
+        walk->runs++;
+        walk->units = units;
+        walk->op = item->op;
     }
-    return at;
+    return true;
 }
 
-/* The first acquire, or the end. */
-static uint32_t skip_peeks(const hr_call *call, uint32_t at, uint32_t end)
+static bool only_peeks(const hr_call *call, const hr_call_key *entry)
 {
-    while (at < end && call->items[at].op == HIRATE_OP_PEEK)
-        at++;
-    return at;
+    for (uint32_t i = 0; i < entry->count; i++) {
+        if (call->items[entry->first + i].op != HIRATE_OP_PEEK)
+            return false;
+    }
+    return true;
 }
 
-static void encode_entry(const hr_call *call, const hr_call_key *entry, hr_script_call *out)
+/* Under a sliding log peeks may come before an acquire that takes nothing. Then it is no run, and must be one all the same, as
+ * it writes: at the end, where no other does. */
+static bool needs_touch(const hr_call *call, const hr_call_key *entry, const hr_policy *policy)
+{
+    hr_run_walk walk = {0};
+
+    for (uint32_t i = 0; i < entry->count; i++) {
+        const hr_call_item *item = &call->items[entry->first + i];
+        if (hr_batch_walk(&walk, policy, item) && item->op == HIRATE_OP_ACQUIRE)
+            return false;
+    }
+    return !only_peeks(call, entry);
+}
+
+/* Visit the runs; each is written if `out` is given. Returns how many there are. */
+static uint32_t encode_runs(const hr_call *call, const hr_call_key *entry, hr_script_call *out)
 {
     const hr_policy *policy = &entry->limit->policy;
-    uint32_t end = entry->first + entry->count, runs = 0, count;
+    hr_run_walk walk = {0};
+    uint32_t count = 0;
 
+    for (uint32_t i = 0; i < entry->count; i++) {
+        const hr_call_item *item = &call->items[entry->first + i];
+        hr_run_walk before = walk;
+        if (!hr_batch_walk(&walk, policy, item))
+            continue;
+        if (walk.runs != before.runs && before.runs && out)
+            hr_script_run(out, before.units, count);
+        if (walk.runs != before.runs)
+            count = 0;
+        count += item->op == HIRATE_OP_ACQUIRE;
+    }
+    if (walk.runs && out)
+        hr_script_run(out, walk.units, count);
+    return walk.runs;
+}
+
+static void encode_entry(const hr_call *call, hr_call_key *entry, hr_script_call *out)
+{
     hr_script_key(out, entry->key->text, entry->key->len);
     if (is_reset(call, entry)) {
         hr_script_reset(out);
         return;
     }
-    uint32_t first = skip_peeks(call, entry->first, end);
-    if (first == end) {
+    const hr_policy *policy = &entry->limit->policy;
+    bool touch = policy->kind == HIRATE_KIND_SLIDING_LOG && needs_touch(call, entry, policy);
+    uint32_t runs = encode_runs(call, entry, NULL);
+    entry->runs = runs + touch;
+    if (entry->runs == 0) {
         hr_script_peek(out);
         return;
     }
-    /* Only in the first place does it matter that an acquire takes nothing: see lua/acquire.lua. A first run of 0 units ends
-     * where something is taken. */
-    for (uint32_t at = first; at < end; runs++)
-        at = run_end(call, policy, at, end, units_of(&call->items[at], policy), &count);
-    hr_script_acquires(out, runs);
-    for (uint32_t at = first; at < end;) {
-        uint64_t units = units_of(&call->items[at], policy);
-        at = run_end(call, policy, at, end, units, &count);
-        hr_script_run(out, units, count);
-    }
+    hr_script_acquires(out, entry->runs);
+    encode_runs(call, entry, out);
+    if (touch)
+        hr_script_run(out, 0, 1);
 }
 
-int hr_batch_encode(const hr_call *call, hr_script_call *out)
+int hr_batch_encode(hr_call *call, hr_script_call *out)
 {
     hr_script_begin(out, call->number);
     for (uint32_t i = 0; i < call->key_count;) {

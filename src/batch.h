@@ -44,7 +44,15 @@ typedef struct hr_call_key {
     hr_key *key;
     hr_limit *limit; /* one use of it, as its requests may be answered and gone before the reply */
     uint32_t first, count; /* items */
+    uint32_t runs;         /* of them, as they were encoded */
 } hr_call_key;
+
+/* Which run of a call's entry an item belongs to. Items are visited in order, from a zeroed struct. */
+typedef struct hr_run_walk {
+    uint32_t runs; /* begun so far: the item's run is runs - 1 */
+    uint64_t units;
+    uint8_t op;
+} hr_run_walk;
 
 typedef struct hr_call {
     hr_link_call link; /* first: the link knows a call by it */
@@ -90,7 +98,9 @@ void hr_batch_remove(hr_batch *batch, hr_request *request);
 /* A call of what is ready, its requests CALLED; NULL when nothing is, or every call is in flight. */
 hr_call *hr_batch_form(hr_batch *batch, enum hr_script_how how);
 /* Write it as a command; HIRATE_ENOMEM if there is no memory. */
-int hr_batch_encode(const hr_call *call, hr_script_call *out);
+int hr_batch_encode(hr_call *call, hr_script_call *out);
+/* Go to the next item. False: it is part of no run, as what it takes needs no asking. */
+bool hr_batch_walk(hr_run_walk *walk, const hr_policy *policy, const hr_call_item *item);
 /* The call is over; all its items have been answered or taken back. */
 void hr_batch_finish(hr_batch *batch, hr_call *call);
 /* Nothing was charged: the requests it still has WAIT again, in their keys' queues where they were submitted. Finishes the

@@ -5,7 +5,6 @@
 #include "clock.h"
 #include "error.h"
 #include "refusal.h"
-#include "token_bucket.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -164,28 +163,33 @@ static bool answer_from_denial(hr_dispatch *dispatch, const hirate_request *from
 
 /* --------------------------------------------------------------------------------------------------- verdicts -- */
 
-static void answer_item(hr_dispatch *dispatch, const hr_call *call, const hr_call_key *entry, hr_call_item *item,
-                        hr_token_bucket_now *bucket, int64_t now_us)
+/* The moment as one item meets it. Of a sliding log the server has told, for each run, what a denial waits for: it stands for
+ * all older entries. */
+static hr_moment moment_for(const hr_moment *moment, const hr_policy *policy, const hr_script_found *found,
+                            const hr_run_walk *walk, hr_sliding_log_entry *oldest)
 {
-    hr_token_bucket_now copy = *bucket;
-    hr_decision decision =
-        hr_token_bucket_take(&entry->limit->policy, item->op == HIRATE_OP_PEEK ? &copy : bucket, item->cost);
-    if ((entry->limit->value.flags & HIRATE_LIMIT_CACHE_DENIALS) && item->op == HIRATE_OP_ACQUIRE &&
-        decision.verdict == HIRATE_DENIED && decision.retry_after_ms != HIRATE_NEVER)
-        note_denial(dispatch, call, entry, item, &decision);
-    if (item->op == HIRATE_OP_ACQUIRE)
-        hr_token_bucket_keep(&entry->limit->policy, bucket, now_us);
+    hr_moment own = *moment;
+    if (policy->kind == HIRATE_KIND_SLIDING_LOG && walk->runs) {
+        *oldest = (hr_sliding_log_entry){hr_script_wait(found->waits, walk->runs - 1), UINT32_MAX};
+        own.log.older = oldest;
+        own.log.older_count = 1;
+    }
+    return own;
+}
+
+static void answer_decided(hr_dispatch *dispatch, hr_call_item *item, const hr_decision *decision, int64_t now_us)
+{
     if (!item->request)
         return;
-    bool took = decision.verdict == HIRATE_ALLOWED && item->op == HIRATE_OP_ACQUIRE && item->cost;
+    bool took = decision->verdict == HIRATE_ALLOWED && item->op == HIRATE_OP_ACQUIRE && item->cost;
     hr_answer with = {
-        .verdict = decision.verdict,
+        .verdict = decision->verdict,
         .source = HIRATE_SOURCE_REDIS,
         .charge = took ? HIRATE_CHARGE_YES : HIRATE_CHARGE_NO,
-        .remaining = decision.remaining,
-        .retry_after_ms = decision.retry_after_ms,
-        .reset_ms = decision.reset_ms,
-        .delay_ms = decision.delay_ms,
+        .remaining = decision->remaining,
+        .retry_after_ms = decision->retry_after_ms,
+        .reset_ms = decision->reset_ms,
+        .delay_ms = decision->delay_ms,
         .time_us = now_us,
         .text = "",
     };
@@ -194,52 +198,78 @@ static void answer_item(hr_dispatch *dispatch, const hr_call *call, const hr_cal
     hr_requests_answer(&dispatch->requests, request, &with);
 }
 
-static void answer_key(hr_dispatch *dispatch, const hr_call *call, const hr_call_key *entry, hr_script_found found,
-                       int64_t now_us)
+/* Repeat, item by item, what the script has decided. */
+static void decide_entry(hr_dispatch *dispatch, hr_call *call, const hr_call_key *entry, const hr_script_found *found,
+                         int64_t now_us)
 {
-    hr_call_item *items = &call->items[entry->first];
-    bool is_reset = items[0].op == HIRATE_OP_RESET;
-    hr_token_bucket_now bucket = {.units = found.units, .lag = found.lag};
+    const hr_policy *policy = &entry->limit->policy;
+    bool remembers = (entry->limit->value.flags & HIRATE_LIMIT_CACHE_DENIALS) != 0;
+    hr_moment moment = found->moment;
+    hr_run_walk walk = {0};
 
     for (uint32_t i = 0; i < entry->count; i++) {
-        if (found.what == HR_FOUND_BUCKET && !is_reset) {
-            answer_item(dispatch, call, entry, &items[i], &bucket, now_us);
-            continue;
+        hr_call_item *item = &call->items[entry->first + i];
+        hr_sliding_log_entry oldest;
+        hr_batch_walk(&walk, policy, item);
+        hr_moment own = moment_for(&moment, policy, found, &walk, &oldest);
+        hr_decision decision = hr_decide_take(policy, &own, item->cost);
+        if (item->op == HIRATE_OP_ACQUIRE) {
+            moment = own;
+            hr_decide_keep(policy, &moment, now_us);
+            if (remembers && decision.verdict == HIRATE_DENIED && decision.retry_after_ms != HIRATE_NEVER)
+                note_denial(dispatch, call, entry, item, &decision);
         }
-        if (!items[i].request)
-            continue;
-        hr_answer with = {.source = HIRATE_SOURCE_REDIS, .time_us = now_us, .text = ""};
-        if (found.what == HR_FOUND_BUCKET) {
-            with.used = found.units != 0;
-        } else {
-            with.source = HIRATE_SOURCE_NONE;
-            with.error = HIRATE_ESTATE;
-            with.text = FOREIGN;
-        }
-        answer(dispatch, items[i].request, with);
+        answer_decided(dispatch, item, &decision, now_us);
     }
+}
+
+static void answer_entry(hr_dispatch *dispatch, hr_call *call, const hr_call_key *entry, const hr_script_found *found,
+                         int64_t now_us)
+{
+    if (found->what == HR_FOUND_MOMENT) {
+        decide_entry(dispatch, call, entry, found, now_us);
+        return;
+    }
+    for (uint32_t i = 0; i < entry->count; i++) {
+        hr_request *request = call->items[entry->first + i].request;
+        hr_answer with = {.time_us = now_us, .text = FOREIGN};
+        if (!request)
+            continue;
+        if (found->what == HR_FOUND_RESET) {
+            with.source = HIRATE_SOURCE_REDIS;
+            with.used = found->used;
+            with.text = "";
+        } else {
+            with.error = HIRATE_ESTATE;
+        }
+        answer(dispatch, request, with);
+    }
+}
+
+static hr_script_found next_found(hr_script_reply *reply, const hr_call *call, const hr_call_key *entry)
+{
+    return call->items[entry->first].op == HIRATE_OP_RESET ? hr_script_next_reset(reply)
+                                                           : hr_script_next(reply, &entry->limit->policy, entry->runs);
 }
 
 /* Is every key's part something the script can have said? */
-static bool reply_makes_sense(const hr_call *call, const hr_link_reply *reply, int64_t *now_us)
+static bool reply_makes_sense(const hr_call *call, const hr_link_reply *reply, hr_script_reply *out)
 {
-    if (!reply->is_string || !hr_script_reply_ok(reply->data, reply->len, call->key_count, call->number, now_us))
+    if (!reply->is_string || !hr_script_reply_begin(out, reply->data, reply->len, call->number))
         return false;
+    hr_script_reply rest = *out;
     for (uint32_t i = 0; i < call->key_count; i++) {
-        const hr_call_key *entry = &call->keys[i];
-        bool is_reset = call->items[entry->first].op == HIRATE_OP_RESET;
-        if (hr_script_read(reply->data, i, is_reset ? 1 : entry->limit->policy.full).what == HR_FOUND_INVALID)
+        if (next_found(&rest, call, &call->keys[i]).what == HR_FOUND_INVALID)
             return false;
     }
-    return true;
+    return hr_script_reply_ended(&rest);
 }
 
-static void decided(hr_dispatch *dispatch, hr_call *call, const hr_link_reply *reply, int64_t now_us)
+static void decided(hr_dispatch *dispatch, hr_call *call, hr_script_reply reply)
 {
     for (uint32_t i = 0; i < call->key_count; i++) {
-        const hr_call_key *entry = &call->keys[i];
-        uint64_t most = call->items[entry->first].op == HIRATE_OP_RESET ? 1 : entry->limit->policy.full;
-        answer_key(dispatch, call, entry, hr_script_read(reply->data, i, most), now_us);
+        hr_script_found found = next_found(&reply, call, &call->keys[i]);
+        answer_entry(dispatch, call, &call->keys[i], &found, reply.now_us);
     }
     hr_batch_finish(&dispatch->batch, call);
     if (call->how == HR_SCRIPT_BY_TEXT)
@@ -298,13 +328,13 @@ static void on_reply(void *arg, hr_link_call *link_call, const hr_link_reply *re
 {
     hr_dispatch *dispatch = arg;
     hr_call *call = (hr_call *)link_call;
-    int64_t server_now_us = 0;
+    hr_script_reply parts;
 
     call_ended(dispatch, call);
     if (reply->is_error) {
         refused(dispatch, call, reply);
-    } else if (reply_makes_sense(call, reply, &server_now_us)) {
-        decided(dispatch, call, reply, server_now_us);
+    } else if (reply_makes_sense(call, reply, &parts)) {
+        decided(dispatch, call, parts);
     } else {
         failed(dispatch, HIRATE_EPROTOCOL);
         answer_call(dispatch, call,

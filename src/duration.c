@@ -57,15 +57,35 @@ bool hr_duration_parse(const char *text, size_t len, uint64_t *duration_us)
     return true;
 }
 
-void hr_rate_format(char text[HR_RATE_TEXT_SIZE], hirate_rate rate)
+void hr_duration_format(char text[HR_DURATION_TEXT_SIZE], uint64_t duration_us)
 {
     size_t i = 0;
 
-    while (rate.period_us % units[i].us != 0)
+    while (duration_us % units[i].us != 0)
         i++; /* ends: every number is a multiple of 1 us */
-    uint64_t count = rate.period_us / units[i].us;
+    uint64_t count = duration_us / units[i].us;
     if (count == 1)
-        (void)snprintf(text, HR_RATE_TEXT_SIZE, "%" PRIu64 "/%s", rate.tokens, units[i].name);
+        (void)snprintf(text, HR_DURATION_TEXT_SIZE, "%s", units[i].name);
     else
-        (void)snprintf(text, HR_RATE_TEXT_SIZE, "%" PRIu64 "/%" PRIu64 "%s", rate.tokens, count, units[i].name);
+        (void)snprintf(text, HR_DURATION_TEXT_SIZE, "%" PRIu64 "%s", count, units[i].name);
+}
+
+bool hr_offset_parse(const char *text, size_t len, int32_t *minutes)
+{
+    uint64_t hours, rest;
+
+    if (len != 6 || (text[0] != '+' && text[0] != '-') || text[3] != ':' || !hr_number_parse(text + 1, 2, &hours) ||
+        !hr_number_parse(text + 4, 2, &rest) || hours > 23 || rest > 59)
+        return false;
+    int32_t size = (int32_t)(60 * hours + rest);
+    *minutes = text[0] == '-' ? -size : size;
+    return true;
+}
+
+void hr_rate_format(char text[HR_RATE_TEXT_SIZE], hirate_rate rate)
+{
+    char duration[HR_DURATION_TEXT_SIZE];
+
+    hr_duration_format(duration, rate.period_us);
+    (void)snprintf(text, HR_RATE_TEXT_SIZE, "%" PRIu64 "/%s", rate.tokens, duration);
 }

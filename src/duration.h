@@ -13,6 +13,13 @@ bool hr_number_parse(const char *text, size_t len, uint64_t *value);
 /* A whole number (1 if left out) and one of us ms s m h d, nothing else; *duration_us is 1 … 2^53-1 on success. */
 bool hr_duration_parse(const char *text, size_t len, uint64_t *duration_us);
 
+/* The largest unit in which it is exact, as "1500ms" or "2h"; "s" for one. */
+#define HR_DURATION_TEXT_SIZE 24
+void hr_duration_format(char text[HR_DURATION_TEXT_SIZE], uint64_t duration_us);
+
+/* +HH:MM or -HH:MM, two digits each, up to 23:59: then its minutes are stored in *minutes. */
+bool hr_offset_parse(const char *text, size_t len, int32_t *minutes);
+
 /* `N/DURATION` in the largest unit that is exact, as "1/3s"; "1/s" for one unit. */
 #define HR_RATE_TEXT_SIZE 48
 void hr_rate_format(char text[HR_RATE_TEXT_SIZE], hirate_rate rate);

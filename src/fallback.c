@@ -57,6 +57,7 @@ static void decide_locally(hr_fallback *fallback, const hr_fallback_request *req
     answer->remaining = result.remaining;
     answer->retry_after_ms = result.retry_after_ms;
     answer->reset_ms = result.reset_ms;
+    answer->delay_ms = result.delay_ms;
     answer->time_us = result.time_us;
     if (result.retry_after_ms == HIRATE_NEVER) /* above the share, not above the limit */
         answer->retry_after_ms = request->probe_ms;

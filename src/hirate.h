@@ -41,6 +41,7 @@ extern "C" {
 #define HIRATE_POLICY_MAX 64   /* bytes in a policy name or prefix: [A-Za-z0-9._-], at least one */
 #define HIRATE_POLICY_SIZE (HIRATE_POLICY_MAX + 1)
 #define HIRATE_COST_MAX   UINT64_C(9007199254740991) /* 2^53 - 1 */
+#define HIRATE_LOG_MAX    8192                       /* the largest limit of a sliding log */
 #define HIRATE_NEVER      INT64_MAX                  /* retry_after_ms: no waiting helps */
 #define HIRATE_REASON_MAX 255                        /* bytes in a reason or an error text */
 
@@ -65,7 +66,20 @@ enum hirate_error_code {
 
 enum hirate_kind { /* of a limit */
     HIRATE_KIND_INVALID = 0,
-    HIRATE_KIND_TOKEN_BUCKET = 1
+    HIRATE_KIND_TOKEN_BUCKET = 1,
+    HIRATE_KIND_LEAKY_BUCKET = 2,
+    HIRATE_KIND_FIXED_WINDOW = 3,
+    HIRATE_KIND_QUOTA = 4,
+    HIRATE_KIND_SLIDING_LOG = 5,
+    HIRATE_KIND_SLIDING_WINDOW = 6 /* 7 will be concurrency */
+};
+
+enum hirate_per { /* the windows of a quota */
+    HIRATE_PER_NONE = 0,
+    HIRATE_PER_HOUR = 1,
+    HIRATE_PER_DAY = 2,
+    HIRATE_PER_WEEK = 3, /* from Monday */
+    HIRATE_PER_MONTH = 4
 };
 
 enum hirate_op { /* of a request */
@@ -95,8 +109,9 @@ enum hirate_on_failure {
     HIRATE_ON_FAILURE_ERROR = 0,  /* no verdict: the caller decides */
     HIRATE_ON_FAILURE_OPEN = 1,   /* allowed, remaining 0: admits without bound while Redis is away */
     HIRATE_ON_FAILURE_CLOSED = 2, /* denied until the client asks Redis again (retry_after_ms) */
-    HIRATE_ON_FAILURE_LOCAL = 3   /* decided by a bucket in this process with local_share of capacity and rate: each
-                                     process admits at most that share of the limit, beside what Redis admitted */
+    HIRATE_ON_FAILURE_LOCAL = 3   /* decided in this process by local_share of the limit (a bucket's capacity and rate, a
+                                     window's limit): each process admits at most that share, beside what Redis
+                                     admitted */
 };
 
 enum hirate_charge { /* was the cost taken? */
@@ -115,21 +130,35 @@ typedef struct hirate_rate {
 
 /*
  * A limit: what is allowed to each name. A plain constant; copied by every call that takes one and known by its
- * value, so it may be static, on the stack or built anew for each call. Initialise it with a macro below,
- * hirate_limit_token_bucket() or hirate_limit_parse().
+ * value, so it may be static, on the stack or built anew for each call. Initialise it with a macro below, a
+ * hirate_limit_…() function or hirate_limit_parse(). Fields that its kind does not use are zero.
+ *
+ *     token bucket    capacity, rate                     a cost is taken while there are tokens; they return at the rate
+ *     leaky bucket    capacity, rate                     the same as a queue that drains at the rate: what is allowed is
+ *                                                        told when its turn comes (delay_ms)
+ *     fixed window    capacity, window_us                in each window; around an edge twice the limit may pass
+ *     quota           capacity, per, offset_minutes      in each hour, day, week or month of the calendar
+ *     sliding log     capacity, window_us                in any interval as long as the window; remembers each acquire
+ *     sliding window  capacity, window_us                about the same from two counters: what the window before took
+ *                                                        counts in proportion to how much of it still overlaps
  */
 typedef struct hirate_limit {
     uint32_t struct_size;
     uint16_t version;
     uint16_t kind;        /* enum hirate_kind */
     const char *policy;   /* its name: part of the Redis key. 1 … 64 of [A-Za-z0-9._-] */
-    uint64_t capacity;    /* most tokens a bucket holds, and the largest burst: 0 … 2^52. 0 lets only cost 0 pass */
-    hirate_rate rate;     /* refill */
+    uint64_t capacity;    /* a bucket: most tokens it holds, and the largest burst: 0 … 2^52. A window: its limit L, what
+                             may be used in it: 0 … 2^53-1; of a sliding log 0 … 8192; of a sliding window 0 … 2^52.
+                             0 lets only cost 0 pass */
+    hirate_rate rate;     /* a bucket: refill */
     uint32_t flags;       /* HIRATE_LIMIT_…, or 0 */
     uint32_t on_failure;  /* enum hirate_on_failure */
     uint32_t local_share_num, local_share_den; /* for HIRATE_ON_FAILURE_LOCAL: 1 <= num <= den <= 1000000; 0 with the
-                                                  others. The bucket has floor(capacity·num/den) tokens */
-    uint64_t reserved[6]; /* zero */
+                                                  others. The share has floor(capacity·num/den) */
+    uint64_t window_us;   /* fixed window, sliding log, sliding window: its length, 1 … 2^52 (142 years) */
+    int32_t offset_minutes; /* quota: the calendar's offset from UTC, east positive: -1439 … 1439 */
+    uint32_t per;         /* quota: enum hirate_per */
+    uint64_t reserved[4]; /* zero */
 } hirate_limit;
 
 /*
@@ -150,8 +179,19 @@ typedef struct hirate_limit {
 #define HIRATE_POSITIVE_(n) ((uint64_t)(n) + HIRATE_CHECK_((n) > 0 && (n) <= INT64_C(9007199254740991)))
 #define HIRATE_POSITIVE_U32_(n) ((uint32_t)(n) + (uint32_t)HIRATE_CHECK_((n) > 0 && (n) <= 1000000))
 #define HIRATE_CAPACITY_(n) ((uint64_t)(n) + HIRATE_CHECK_((n) >= 0 && (n) <= INT64_C(4503599627370496)))
+#define HIRATE_COUNT_(n) ((uint64_t)(n) + HIRATE_CHECK_((n) >= 0 && (n) <= INT64_C(9007199254740991)))
+#define HIRATE_LOG_COUNT_(n) ((uint64_t)(n) + HIRATE_CHECK_((n) >= 0 && (n) <= HIRATE_LOG_MAX))
+#define HIRATE_WINDOW_(w) ((uint64_t)(w) + HIRATE_CHECK_((w) > 0 && (w) <= INT64_C(4503599627370496)))
+/* The length of window w in the coarsest ticks that it is a whole number of; 1 where w is out of range. */
+#define HIRATE_TICKS_(w)                                                                                              \
+    ((w) <= 0 ? 1 : (w) % 1000000 == 0 ? (w) / 1000000 : (w) % 1000 == 0 ? (w) / 1000 : (w))
+#define HIRATE_SLIDING_COUNT_(n, w)                                                                                   \
+    ((uint64_t)(n) + HIRATE_CHECK_((n) >= 0 && (n) <= INT64_C(4503599627370496) / HIRATE_TICKS_(w)))
+#define HIRATE_OFFSET_(m) ((int32_t)(m) + (int32_t)HIRATE_CHECK_((m) >= -1439 && (m) <= 1439))
+#define HIRATE_PER_(p) ((uint32_t)(p) + (uint32_t)HIRATE_CHECK_((p) >= HIRATE_PER_HOUR && (p) <= HIRATE_PER_MONTH))
 #define HIRATE_LIMIT_SIZE_(name)                                                                                      \
     ((uint32_t)(sizeof(hirate_limit) + HIRATE_CHECK_(sizeof("" name) > 1 && sizeof("" name) <= HIRATE_POLICY_SIZE)))
+#define HIRATE_LIMIT_HEAD_(name, kind) HIRATE_LIMIT_SIZE_(name), HIRATE_LIMIT_VERSION, kind, "" name
 
 /* Durations in microseconds, from whole numbers of the unit. */
 #define HIRATE_MICROSECONDS(n) (INT64_C(1) * (n))
@@ -174,16 +214,73 @@ typedef struct hirate_limit {
  *         HIRATE_TOKEN_BUCKET("login", 20, HIRATE_RATE(1, HIRATE_SECONDS(3)));
  */
 #define HIRATE_TOKEN_BUCKET(name, cap, rate)                                                                          \
-    { HIRATE_LIMIT_SIZE_(name), HIRATE_LIMIT_VERSION, HIRATE_KIND_TOKEN_BUCKET, "" name, HIRATE_CAPACITY_(cap), rate, \
-      0, 0, 0, 0, { 0, 0, 0, 0, 0, 0 } }
+    { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_TOKEN_BUCKET), HIRATE_CAPACITY_(cap), rate, 0, 0, 0, 0, 0, 0, 0,           \
+      { 0, 0, 0, 0 } }
+
+/*
+ * A leaky bucket, the same bucket used as a queue: what is allowed also gets delay_ms, when its turn comes if `rate` is
+ * how fast it is worked off.
+ */
+#define HIRATE_LEAKY_BUCKET(name, cap, rate)                                                                          \
+    { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_LEAKY_BUCKET), HIRATE_CAPACITY_(cap), rate, 0, 0, 0, 0, 0, 0, 0,           \
+      { 0, 0, 0, 0 } }
+
+/*
+ * A fixed window: `max` in each window of `window` (HIRATE_MINUTES(1), as above: constant microseconds, 1 … 2^52), which
+ * begin at its multiples since 1970. `max` is a constant 0 … 2^53-1.
+ */
+#define HIRATE_FIXED_WINDOW(name, max, window)                                                                        \
+    { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_FIXED_WINDOW), HIRATE_COUNT_(max), { 0, 0 }, 0, 0, 0, 0,                   \
+      HIRATE_WINDOW_(window), 0, 0, { 0, 0, 0, 0 } }
+
+/*
+ * A quota: `max` in each calendar window: `per` is HIRATE_PER_HOUR, _DAY, _WEEK (from Monday) or _MONTH, at
+ * `offset_minutes` from UTC: -1439 … 1439, 0 for UTC, 330 for +05:30. Offsets do not change with summer time.
+ */
+#define HIRATE_QUOTA(name, max, per, offset_minutes)                                                                  \
+    { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_QUOTA), HIRATE_COUNT_(max), { 0, 0 }, 0, 0, 0, 0, 0,                       \
+      HIRATE_OFFSET_(offset_minutes), HIRATE_PER_(per), { 0, 0, 0, 0 } }
+
+/*
+ * A sliding log: never more than `max` in any interval as long as `window`, exactly. `max` is a constant 0 … 8192:
+ * every acquire that still counts is remembered.
+ */
+#define HIRATE_SLIDING_LOG(name, max, window)                                                                         \
+    { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_SLIDING_LOG), HIRATE_LOG_COUNT_(max), { 0, 0 }, 0, 0, 0, 0,                \
+      HIRATE_WINDOW_(window), 0, 0, { 0, 0, 0, 0 } }
+
+/*
+ * A sliding window: about the same from two counters. It takes what the window before used as spread evenly over it, so
+ * it may admit somewhat more or less than `max` in an interval as long as `window`; never 2·max around an edge. Reckoned
+ * in ticks, the finest of 1 us, 1 ms, 1 s that divides `window` and keeps max·ticks <= 2^52; where none does it does not
+ * compile.
+ */
+#define HIRATE_SLIDING_WINDOW(name, max, window)                                                                      \
+    { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_SLIDING_WINDOW), HIRATE_SLIDING_COUNT_(max, window), { 0, 0 }, 0, 0, 0, 0, \
+      HIRATE_WINDOW_(window), 0, 0, { 0, 0, 0, 0 } }
 
 /*
  * The same with more: `flags` HIRATE_LIMIT_… or 0, `on_failure` one of these:
  *     HIRATE_FAIL_ERROR, HIRATE_FAIL_OPEN, HIRATE_FAIL_CLOSED, HIRATE_FAIL_LOCAL(num, den)
  */
 #define HIRATE_TOKEN_BUCKET_WITH(name, cap, rate, flags, on_failure)                                                  \
-    { HIRATE_LIMIT_SIZE_(name), HIRATE_LIMIT_VERSION, HIRATE_KIND_TOKEN_BUCKET, "" name, HIRATE_CAPACITY_(cap), rate, \
-      flags, on_failure, { 0, 0, 0, 0, 0, 0 } }
+    { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_TOKEN_BUCKET), HIRATE_CAPACITY_(cap), rate, flags, on_failure, 0, 0, 0,    \
+      { 0, 0, 0, 0 } }
+#define HIRATE_LEAKY_BUCKET_WITH(name, cap, rate, flags, on_failure)                                                  \
+    { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_LEAKY_BUCKET), HIRATE_CAPACITY_(cap), rate, flags, on_failure, 0, 0, 0,    \
+      { 0, 0, 0, 0 } }
+#define HIRATE_FIXED_WINDOW_WITH(name, max, window, flags, on_failure)                                                \
+    { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_FIXED_WINDOW), HIRATE_COUNT_(max), { 0, 0 }, flags, on_failure,            \
+      HIRATE_WINDOW_(window), 0, 0, { 0, 0, 0, 0 } }
+#define HIRATE_QUOTA_WITH(name, max, per, offset_minutes, flags, on_failure)                                          \
+    { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_QUOTA), HIRATE_COUNT_(max), { 0, 0 }, flags, on_failure, 0,                \
+      HIRATE_OFFSET_(offset_minutes), HIRATE_PER_(per), { 0, 0, 0, 0 } }
+#define HIRATE_SLIDING_LOG_WITH(name, max, window, flags, on_failure)                                                 \
+    { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_SLIDING_LOG), HIRATE_LOG_COUNT_(max), { 0, 0 }, flags, on_failure,         \
+      HIRATE_WINDOW_(window), 0, 0, { 0, 0, 0, 0 } }
+#define HIRATE_SLIDING_WINDOW_WITH(name, max, window, flags, on_failure)                                              \
+    { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_SLIDING_WINDOW), HIRATE_SLIDING_COUNT_(max, window), { 0, 0 }, flags,      \
+      on_failure, HIRATE_WINDOW_(window), 0, 0, { 0, 0, 0, 0 } }
 #define HIRATE_FAIL_ERROR  HIRATE_ON_FAILURE_ERROR, 0, 0
 #define HIRATE_FAIL_OPEN   HIRATE_ON_FAILURE_OPEN, 0, 0
 #define HIRATE_FAIL_CLOSED HIRATE_ON_FAILURE_CLOSED, 0, 0
@@ -199,18 +296,33 @@ typedef struct hirate_error {
 /* Fill in *limit from run-time values. `policy` is kept as a pointer. Cannot fail; values are checked at use. */
 HIRATE_API void hirate_limit_token_bucket(hirate_limit *limit, const char *policy, uint64_t capacity,
                                           hirate_rate rate);
+HIRATE_API void hirate_limit_leaky_bucket(hirate_limit *limit, const char *policy, uint64_t capacity,
+                                          hirate_rate rate);
+HIRATE_API void hirate_limit_fixed_window(hirate_limit *limit, const char *policy, uint64_t max, uint64_t window_us);
+HIRATE_API void hirate_limit_quota(hirate_limit *limit, const char *policy, uint64_t max, enum hirate_per per,
+                                   int32_t offset_minutes);
+HIRATE_API void hirate_limit_sliding_log(hirate_limit *limit, const char *policy, uint64_t max, uint64_t window_us);
+HIRATE_API void hirate_limit_sliding_window(hirate_limit *limit, const char *policy, uint64_t max,
+                                            uint64_t window_us);
 
 /*
- * Check every field, also that all arithmetic stays exact (below 2^53): with N/P reduced to n/p by their
- * greatest common divisor, 2·C·p <= 2^53, 1000·n <= 2^53 and 1000·C·p/n <= 2^63. 0, or HIRATE_EINVAL with
- * *error naming the field and, where there is one, the nearest value that works. `error` may be NULL.
+ * Check every field, also that all arithmetic stays exact (below 2^53). A bucket, with N/P reduced to n/p by their
+ * greatest common divisor: 2·C·p <= 2^53, 1000·n <= 2^53 and 1000·C·p/n <= 2^63. A sliding window: limit·window <= 2^52
+ * in some tick. 0, or HIRATE_EINVAL with *error naming the field (as in the text form below: a window's capacity is its
+ * `limit`) and, where there is one, the nearest value that works. `error` may be NULL.
  */
 HIRATE_API int hirate_limit_check(const hirate_limit *limit, hirate_error *error);
 
 /*
- * Read a limit from text: `NAME ALGORITHM key=value …`, as in "login token-bucket capacity=20 rate=1/3s"; a further
- * `cache-denials=yes` sets HIRATE_LIMIT_CACHE_DENIALS, `on-failure=error|open|closed|local` on_failure, and
- * `local-share=NUM/DEN` the share (1/1 if left out).
+ * Read a limit from text: `NAME ALGORITHM key=value …`, as in "login token-bucket capacity=20 rate=1/3s":
+ *
+ *     NAME token-bucket capacity=C rate=N/DURATION       NAME fixed-window limit=L window=DURATION
+ *     NAME leaky-bucket capacity=C rate=N/DURATION       NAME sliding-log limit=L window=DURATION
+ *     NAME quota limit=L per=hour|day|week|month         NAME sliding-window limit=L window=DURATION
+ *         [offset=+HH:MM or -HH:MM]
+ *
+ * With any of them a further `cache-denials=yes` sets HIRATE_LIMIT_CACHE_DENIALS, `on-failure=error|open|closed|local`
+ * on_failure, and `local-share=NUM/DEN` the share (1/1 if left out).
  * Durations are a whole number (1 if left out) and one of us ms s m h d. The name is stored in `policy`, to which
  * limit->policy then points. 0, or HIRATE_EINVAL (*error says why; *limit and policy are unchanged).
  */
@@ -276,15 +388,15 @@ struct hirate_result {
     enum hirate_op op;      /* what was asked */
     enum hirate_verdict verdict;
     enum hirate_source source;
-    enum hirate_charge charge; /* yes: `cost` tokens were taken. A denial, a peek and a cost of 0 take nothing */
+    enum hirate_charge charge; /* yes: `cost` was taken. A denial, a peek and a cost of 0 take nothing */
     uint64_t id;            /* as hirate_submit() gave it; 0 from the local engine */
     uint64_t cost;          /* as submitted */
-    uint64_t remaining;     /* whole tokens left after this decision */
+    uint64_t remaining;     /* whole tokens, or how much of the limit, left after this decision */
     int64_t retry_after_ms; /* denied: after exactly this wait the same request succeeds if nobody else takes
                                anything, a millisecond earlier it does not. HIRATE_NEVER: cost above the
-                               capacity. Allowed: 0 */
+                               capacity or limit. Allowed: 0 */
     int64_t reset_ms;       /* until nothing that was taken counts any more, rounded up; the key expires then */
-    int64_t delay_ms;       /* how long to wait before going on; 0 for a token bucket */
+    int64_t delay_ms;       /* allowed by a leaky bucket: how long to wait before going on; else 0 */
     int64_t time_us;        /* the deciding clock, microseconds since 1970; 0: unknown */
     int used;               /* a reset: 1 if there was something to forget */
     const char *policy;     /* the limit's name */
@@ -458,8 +570,10 @@ HIRATE_API int hirate_get_policy_stats(const hirate *h, const char *policy, hira
 
 /*
  * The same limits decided in this process, at once, without Redis: for tests, simulations, single-process use.
- * Time is an argument, so any clock will do. One thread at a time. Memory is bounded by max_keys live buckets;
- * a full bucket is forgotten, as it needs no memory.
+ * Time is an argument, so any clock will do. One thread at a time. Memory is bounded by max_keys names in use, each about
+ * 100 bytes and its key. Of a sliding log of limit L each has further 16 bytes for each time at which something was taken
+ * that still counts, or with its room to grow at most 40·L + 64, and never more than 160 KiB. A full bucket, and a window
+ * in which nothing counts, is forgotten, as it needs no memory.
  */
 typedef struct hirate_local hirate_local;
 
@@ -469,7 +583,8 @@ HIRATE_API int hirate_local_new(hirate_local **out, size_t max_keys);
 /*
  * Decide `request` (its cb, user and deadline are not used) at now_us, microseconds since 1970, 0 … 2^53-1; it may
  * step back. 0 with *result filled in; result->policy points to the limit's own text. HIRATE_EINVAL (error, which may
- * be NULL, says why), HIRATE_EOVERLOAD (max_keys buckets are live) or HIRATE_ENOMEM: nothing was taken.
+ * be NULL, says why), HIRATE_EOVERLOAD (max_keys names are in use), HIRATE_ESTATE (the name was used under a limit of the
+ * same policy name and another kind, and that still counts: a reset forgets it) or HIRATE_ENOMEM: nothing was taken.
  * result->struct_size must be set by hirate_result_init().
  */
 HIRATE_API int hirate_local_decide(hirate_local *local, const hirate_request *request, int64_t now_us,

@@ -106,8 +106,17 @@ static int look_up(hr_limits *limits, const hirate_limit *from, hr_limit **out, 
         return rc;
     }
     const hirate_limit *value = &new->value;
-    uint64_t values[] = {value->capacity,   value->rate.tokens,      value->rate.period_us,  value->kind, value->flags,
-                         value->on_failure, value->local_share_num, value->local_share_den};
+    uint64_t values[] = {value->capacity,
+                         value->rate.tokens,
+                         value->rate.period_us,
+                         value->kind,
+                         value->flags,
+                         value->on_failure,
+                         value->local_share_num,
+                         value->local_share_den,
+                         value->per,
+                         value->window_us,
+                         (uint64_t)(int64_t)value->offset_minutes};
     uint64_t hash = hr_hash(limits->hash_key, values, sizeof values) ^ new->name_hash;
     hr_hash_node *known = hr_hash_find(&limits->table, hash, same_node, new);
     if (known) {

@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * policy: the local engine: the limits' pure functions over a hash table of buckets, in this process.
+ * client: the local engine: the limits' pure functions over a hash table of states, in this process.
  *
- * It answers as the scripts do, field by field. A bucket is known by POLICY:NAME, as its Redis key is. It is stored by
- * every acquire that does not leave it full, and expires like a key written with PX: its deadline is the millisecond of
- * the write plus reset_ms, and it is gone once the clock has passed that millisecond.
+ * It answers as the scripts do, field by field. An entry, the state of a name under a policy, is known by POLICY:NAME,
+ * as its Redis key is; there is one at most, of one kind. It is stored by every acquire after which something that was
+ * taken still counts, and expires like a key written with PX: its deadline is the millisecond of the write plus
+ * reset_ms, and it is gone once the clock has passed that millisecond.
  *
- * Memory. At most max_keys buckets are stored, each in one allocation with its key. Expired ones are found through
- * a heap ordered by deadline. The heap is lazy: an entry carries the deadline its bucket had when the heap was last put
- * in order; an acquire that makes it later leaves the heap alone. So an acquire of a stored bucket costs no heap work.
- * An entry whose time has come is freed if its bucket has expired, else it gets the true deadline and sinks. Every such
- * step is paid for once: by the insertion of what it frees, or by the acquire that moved the deadline it corrects; a
- * flood of names at max_keys finds the heap in order and is refused in constant time. Each new bucket frees up
- * to two expired ones: one makes room where there is none, two give back what a burst has left.
+ * Memory. At most max_keys entries are stored, each in one allocation with its key; a sliding log has a second one
+ * (log_buffer.h). Expired ones are found through a heap ordered by deadline. The heap is lazy: an entry stands in it by
+ * the deadline it had when the heap was last put in order; an acquire that makes it later leaves the heap alone. So an
+ * acquire of a stored entry costs no heap work. One whose time has come is freed if it has expired, else it gets the
+ * true deadline and sinks. Every such step is paid for once: by the insertion of what it frees, or by the acquire that
+ * moved the deadline it corrects; a flood of names at max_keys finds the heap in order and is refused in constant time.
+ * Each new entry frees up to two expired ones: one makes room where there is none, two give back what a burst has left.
  *
  * Invariants: heap[i]->slot == i; heap_deadline <= deadline; heap_count == table.count <= max_keys.
  */
 #include "check.h"
+#include "decide.h"
 #include "error.h"
 #include "hash.h"
-#include "token_bucket.h"
+#include "log_buffer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,20 +29,26 @@
 enum { KEY_MAX = HIRATE_POLICY_MAX + 1 + HIRATE_NAME_MAX, FREED_PER_INSERT = 2 };
 #define MAX_KEYS_MAX (UINT64_C(1) << 31)
 
-typedef struct bucket {
-    hr_hash_node node; /* first: a node is its bucket */
-    hr_token_bucket state;
+typedef struct entry {
+    hr_hash_node node; /* first: a node is its entry */
+    union {
+        hr_state state; /* its kind is always there; the rest except for */
+        struct {
+            uint16_t kind;
+            hr_log_buffer buffer;
+        } log; /* a sliding log */
+    } as;
     int64_t deadline_ms;
     int64_t heap_deadline_ms;
     uint32_t slot;
     uint32_t key_len;
     unsigned char key[];
-} bucket;
+} entry;
 
 struct hirate_local {
     hr_hash_table table;
     hr_hash_key hash_key;
-    bucket **heap;
+    entry **heap;
     size_t heap_count;
     size_t heap_room;
     size_t max_keys;
@@ -57,26 +65,26 @@ typedef struct key {
 
 /* ---------------------------------------------------------------------------------------------------- heap -- */
 
-static void heap_put(hirate_local *local, size_t slot, bucket *b)
+static void heap_put(hirate_local *local, size_t slot, entry *e)
 {
-    local->heap[slot] = b;
-    b->slot = (uint32_t)slot;
+    local->heap[slot] = e;
+    e->slot = (uint32_t)slot;
 }
 
-static void heap_rise(hirate_local *local, bucket *b)
+static void heap_rise(hirate_local *local, entry *e)
 {
-    size_t slot = b->slot;
+    size_t slot = e->slot;
 
-    while (slot > 0 && local->heap[(slot - 1) / 2]->heap_deadline_ms > b->heap_deadline_ms) {
+    while (slot > 0 && local->heap[(slot - 1) / 2]->heap_deadline_ms > e->heap_deadline_ms) {
         heap_put(local, slot, local->heap[(slot - 1) / 2]);
         slot = (slot - 1) / 2;
     }
-    heap_put(local, slot, b);
+    heap_put(local, slot, e);
 }
 
-static void heap_sink(hirate_local *local, bucket *b)
+static void heap_sink(hirate_local *local, entry *e)
 {
-    size_t slot = b->slot;
+    size_t slot = e->slot;
 
     for (;;) {
         size_t child = 2 * slot + 1;
@@ -84,12 +92,12 @@ static void heap_sink(hirate_local *local, bucket *b)
         if (child + 1 < local->heap_count &&
             local->heap[child + 1]->heap_deadline_ms < local->heap[child]->heap_deadline_ms)
             child++;
-        if (child >= local->heap_count || local->heap[child]->heap_deadline_ms >= b->heap_deadline_ms)
+        if (child >= local->heap_count || local->heap[child]->heap_deadline_ms >= e->heap_deadline_ms)
             break;
         heap_put(local, slot, local->heap[child]);
         slot = child;
     }
-    heap_put(local, slot, b);
+    heap_put(local, slot, e);
 }
 
 /* Room for one more; false: no memory. */
@@ -100,7 +108,7 @@ static bool heap_reserve(hirate_local *local)
     size_t room = local->heap_room == 0 ? 16 : 2 * local->heap_room;
     if (room > SIZE_MAX / sizeof *local->heap)
         return false;
-    bucket **heap = realloc(local->heap, room * sizeof *heap);
+    entry **heap = realloc(local->heap, room * sizeof *heap);
     if (heap == NULL)
         return false;
     local->heap = heap;
@@ -108,18 +116,18 @@ static bool heap_reserve(hirate_local *local)
     return true;
 }
 
-static void heap_remove(hirate_local *local, const bucket *b)
+static void heap_remove(hirate_local *local, const entry *e)
 {
-    bucket *last = local->heap[--local->heap_count];
+    entry *last = local->heap[--local->heap_count];
 
-    if (last == b)
+    if (last == e)
         return;
-    heap_put(local, b->slot, last);
+    heap_put(local, e->slot, last);
     heap_rise(local, last);
     heap_sink(local, last);
 }
 
-/* ------------------------------------------------------------------------------------------------- buckets -- */
+/* ------------------------------------------------------------------------------------------------- entries -- */
 
 static int64_t to_ms(int64_t now_us)
 {
@@ -128,81 +136,100 @@ static int64_t to_ms(int64_t now_us)
 
 static bool same_key(const hr_hash_node *node, const void *probe)
 {
-    const bucket *b = (const bucket *)node;
+    const entry *e = (const entry *)node;
     const key *k = probe;
 
-    return b->key_len == k->len && memcmp(b->key, k->bytes, k->len) == 0;
+    return e->key_len == k->len && memcmp(e->key, k->bytes, k->len) == 0;
 }
 
-static void bucket_forget(hirate_local *local, bucket *b)
+static void entry_free(entry *e)
 {
-    heap_remove(local, b);
-    hr_hash_remove(&local->table, &b->node);
-    free(b);
+    if (e->as.state.kind == HIRATE_KIND_SLIDING_LOG)
+        hr_log_buffer_free(&e->as.log.buffer);
+    free(e);
 }
 
-/* Free up to FREED_PER_INSERT expired buckets: at least one, if there is one. */
+static void entry_forget(hirate_local *local, entry *e)
+{
+    heap_remove(local, e);
+    hr_hash_remove(&local->table, &e->node);
+    entry_free(e);
+}
+
+/* Free up to FREED_PER_INSERT expired entries: at least one, if there is one. */
 static void sweep(hirate_local *local, int64_t now_us)
 {
     const int64_t now_ms = to_ms(now_us);
     int freed = 0;
 
     while (freed < FREED_PER_INSERT && local->heap_count > 0 && local->heap[0]->heap_deadline_ms < now_ms) {
-        bucket *b = local->heap[0];
+        entry *e = local->heap[0];
 
-        if (b->deadline_ms < now_ms) {
-            bucket_forget(local, b);
+        if (e->deadline_ms < now_ms) {
+            entry_forget(local, e);
             freed++;
         } else {
-            b->heap_deadline_ms = b->deadline_ms;
-            heap_sink(local, b);
+            e->heap_deadline_ms = e->deadline_ms;
+            heap_sink(local, e);
         }
     }
 }
 
-/* The stored bucket, or NULL; one that has expired is freed. */
-static bucket *bucket_find(hirate_local *local, const key *k, int64_t now_us)
+/* The stored entry, or NULL; one that has expired is freed. */
+static entry *entry_find(hirate_local *local, const key *k, int64_t now_us)
 {
-    bucket *b = (bucket *)hr_hash_find(&local->table, k->hash, same_key, k);
+    entry *e = (entry *)hr_hash_find(&local->table, k->hash, same_key, k);
 
-    if (b != NULL && b->deadline_ms < to_ms(now_us)) {
-        bucket_forget(local, b);
+    if (e != NULL && e->deadline_ms < to_ms(now_us)) {
+        entry_forget(local, e);
         return NULL;
     }
-    return b;
+    return e;
 }
 
-/* Set *out to a new bucket, which is in the table but has no state yet. 0 or HIRATE_EOVERLOAD, HIRATE_ENOMEM. */
-static int bucket_new(hirate_local *local, const key *k, int64_t now_us, bucket **out)
+/* Set *out to a new entry, which is in the table and has the policy's kind, but no state yet. 0 or HIRATE_EOVERLOAD,
+ * HIRATE_ENOMEM. */
+static int entry_new(hirate_local *local, const key *k, int64_t now_us, entry **out)
 {
     sweep(local, now_us);
     if (local->table.count >= local->max_keys)
         return HIRATE_EOVERLOAD;
-    bucket *b = malloc(sizeof *b + k->len);
-    if (b == NULL || !heap_reserve(local)) {
-        free(b);
+    entry *e = malloc(sizeof *e + k->len);
+    if (e == NULL || !heap_reserve(local)) {
+        free(e);
         return HIRATE_ENOMEM;
     }
-    b->key_len = (uint32_t)k->len;
-    memcpy(b->key, k->bytes, k->len);
-    b->heap_deadline_ms = b->deadline_ms = INT64_MAX;
-    heap_put(local, local->heap_count++, b);
-    hr_hash_insert(&local->table, &b->node, k->hash);
-    *out = b;
+    memset(&e->as, 0, sizeof e->as);
+    e->as.state.kind = local->policy.kind;
+    e->key_len = (uint32_t)k->len;
+    memcpy(e->key, k->bytes, k->len);
+    e->heap_deadline_ms = e->deadline_ms = INT64_MAX;
+    heap_put(local, local->heap_count++, e);
+    hr_hash_insert(&local->table, &e->node, k->hash);
+    *out = e;
     return 0;
 }
 
-static void bucket_store(hirate_local *local, bucket *b, const hr_token_bucket_now *state, int64_t now_us,
-                         int64_t reset_ms)
+static hr_state entry_state(const entry *e)
 {
-    b->state.units = state->units;
-    b->state.p = local->policy.p;
-    b->state.ts = state->at;
-    b->deadline_ms = to_ms(now_us) + reset_ms;
-    if (b->deadline_ms < b->heap_deadline_ms) {
-        b->heap_deadline_ms = b->deadline_ms;
-        heap_rise(local, b);
+    if (e->as.state.kind != HIRATE_KIND_SLIDING_LOG)
+        return e->as.state;
+    return (hr_state){.kind = HIRATE_KIND_SLIDING_LOG, .as.log = hr_log_buffer_view(&e->as.log.buffer)};
+}
+
+/* False: no memory, nothing changed. */
+static bool entry_store(hirate_local *local, entry *e, const hr_moment *moment, int64_t now_us, int64_t reset_ms)
+{
+    if (local->policy.kind != HIRATE_KIND_SLIDING_LOG)
+        e->as.state = hr_decide_store(&local->policy, moment);
+    else if (!hr_log_buffer_store(&e->as.log.buffer, &moment->log))
+        return false;
+    e->deadline_ms = to_ms(now_us) + reset_ms;
+    if (e->deadline_ms < e->heap_deadline_ms) {
+        e->heap_deadline_ms = e->deadline_ms;
+        heap_rise(local, e);
     }
+    return true;
 }
 
 /* ------------------------------------------------------------------------------------------------ requests -- */
@@ -247,40 +274,39 @@ static void key_make(const hirate_local *local, const hirate_request *request, k
 }
 
 /* Write what an acquire left behind. On failure nothing has changed. */
-static int write_back(hirate_local *local, const key *k, bucket *b, const hr_token_bucket_now *state, int64_t now_us,
+static int write_back(hirate_local *local, const key *k, entry *e, const hr_moment *moment, int64_t now_us,
                       int64_t reset_ms)
 {
     if (reset_ms == 0) {
-        if (b != NULL)
-            bucket_forget(local, b);
+        if (e != NULL)
+            entry_forget(local, e);
         return 0;
     }
-    if (b == NULL) {
-        int rc = bucket_new(local, k, now_us, &b);
+    bool is_new = e == NULL;
+    if (is_new) {
+        int rc = entry_new(local, k, now_us, &e);
         if (rc != 0)
             return rc;
     }
-    bucket_store(local, b, state, now_us, reset_ms);
-    return 0;
+    if (entry_store(local, e, moment, now_us, reset_ms))
+        return 0;
+    if (is_new)
+        entry_forget(local, e);
+    return HIRATE_ENOMEM;
 }
 
-static int decide(hirate_local *local, const hirate_request *request, int64_t now_us, hirate_result *result)
+/* An acquire or a peek; the name's entry, if any, is of the policy's kind. */
+static int decide(hirate_local *local, const hirate_request *request, const key *k, entry *e, hirate_result *result)
 {
-    key k;
+    const int64_t now_us = result->time_us;
+    hr_state stored;
 
-    key_make(local, request, &k);
-    bucket *b = bucket_find(local, &k, now_us);
-    if (request->op == HIRATE_OP_RESET) {
-        result->used = b != NULL;
-        if (b != NULL)
-            bucket_forget(local, b);
-        return 0;
-    }
-
-    hr_token_bucket_now state = hr_token_bucket_load(&local->policy, b == NULL ? NULL : &b->state, now_us);
-    hr_decision decision = hr_token_bucket_take(&local->policy, &state, request->cost);
+    if (e != NULL)
+        stored = entry_state(e);
+    hr_moment moment = hr_decide_load(&local->policy, e == NULL ? NULL : &stored, now_us);
+    hr_decision decision = hr_decide_take(&local->policy, &moment, request->cost);
     if (request->op == HIRATE_OP_ACQUIRE) {
-        int rc = write_back(local, &k, b, &state, now_us, decision.reset_ms);
+        int rc = write_back(local, k, e, &moment, now_us, decision.reset_ms);
         if (rc != 0)
             return rc;
         if (decision.verdict == HIRATE_ALLOWED && request->cost > 0)
@@ -294,10 +320,33 @@ static int decide(hirate_local *local, const hirate_request *request, int64_t no
     return 0;
 }
 
+static int answer(hirate_local *local, const hirate_request *request, hirate_result *result, hirate_error *error)
+{
+    key k;
+
+    key_make(local, request, &k);
+    entry *e = entry_find(local, &k, result->time_us);
+    if (request->op == HIRATE_OP_RESET) {
+        result->used = e != NULL;
+        if (e != NULL)
+            entry_forget(local, e);
+        return 0;
+    }
+    if (e != NULL && e->as.state.kind != local->policy.kind)
+        return hr_fail(
+            error, HIRATE_ESTATE,
+            "limit: the name is in use under a %s of this policy name; accepted: the same kind, or a reset first",
+            hr_kind_name(e->as.state.kind));
+    int rc = decide(local, request, &k, e, result);
+    if (rc == HIRATE_EOVERLOAD)
+        return hr_fail(error, rc, "max_keys: %zu names are in use; try again when some no longer are", local->max_keys);
+    return rc == 0 ? 0 : hr_fail(error, rc, "no memory to remember what is taken");
+}
+
 int hirate_local_decide(hirate_local *local, const hirate_request *request, int64_t now_us, hirate_result *result,
                         hirate_error *error)
 {
-    hirate_result answer;
+    hirate_result made;
     int rc = check_call(local, request, now_us, result, error);
 
     if (rc == 0)
@@ -305,22 +354,19 @@ int hirate_local_decide(hirate_local *local, const hirate_request *request, int6
     if (rc != 0)
         return rc;
 
-    memset(&answer, 0, sizeof answer);
-    answer.struct_size = result->struct_size; /* still the caller's: what a newer caller has beyond ours stays */
-    answer.op = request->op;
-    answer.source = HIRATE_SOURCE_LOCAL;
-    answer.charge = HIRATE_CHARGE_NO;
-    answer.cost = request->cost;
-    answer.time_us = now_us;
-    answer.policy = request->limit->policy;
-    answer.reason = "";
-    rc = decide(local, request, now_us, &answer);
-    if (rc == HIRATE_EOVERLOAD)
-        return hr_fail(error, rc, "max_keys: %zu buckets are in use; try again when some are full", local->max_keys);
-    if (rc != 0)
-        return hr_fail(error, rc, "no memory for one more bucket");
-    memcpy(result, &answer, sizeof answer);
-    return 0;
+    memset(&made, 0, sizeof made);
+    made.struct_size = result->struct_size; /* still the caller's: what a newer caller has beyond ours stays */
+    made.op = request->op;
+    made.source = HIRATE_SOURCE_LOCAL;
+    made.charge = HIRATE_CHARGE_NO;
+    made.cost = request->cost;
+    made.time_us = now_us;
+    made.policy = request->limit->policy;
+    made.reason = "";
+    rc = answer(local, request, &made, error);
+    if (rc == 0)
+        memcpy(result, &made, sizeof made);
+    return rc;
 }
 
 int hirate_local_new(hirate_local **out, size_t max_keys)
@@ -349,7 +395,7 @@ void hirate_local_free(hirate_local *local)
     if (local == NULL)
         return;
     for (size_t i = 0; i < local->heap_count; i++)
-        free(local->heap[i]);
+        entry_free(local->heap[i]);
     free(local->heap);
     hr_hash_free(&local->table);
     free(local);

@@ -7,6 +7,10 @@
  *     full - units + lag   <= 2·C·p          <= 2^53   hence C <= 2^52 / p
  *     1000·n                                 <= 2^53   the units that return in a millisecond
  *     1000·C·p / n         <= 1000·2^52 / 1  <  2^63   a wait fits 64 bits; implied by the first, see below
+ *
+ *     now + window                           <= 2^53   hence window <= 2^52, for a clock that has not passed 2^52
+ *     used + cost                                      is not formed: cost is compared with limit - used
+ *     limit·window in ticks                  <= 2^52   of a sliding window: with weights that are products
  */
 #include "policy.h"
 
@@ -26,6 +30,15 @@ __extension__ typedef unsigned __int128 u128;
 #define RATE_MAX HIRATE_COST_MAX /* 2^53 - 1 */
 #define RETURN_MAX ((UINT64_C(1) << 53) / 1000)
 
+enum { OFFSET_MAX = 24 * 60 - 1 };
+
+static const char *const kind_names[] = {
+    [HIRATE_KIND_TOKEN_BUCKET] = "token-bucket", [HIRATE_KIND_LEAKY_BUCKET] = "leaky-bucket",
+    [HIRATE_KIND_FIXED_WINDOW] = "fixed-window", [HIRATE_KIND_QUOTA] = "quota",
+    [HIRATE_KIND_SLIDING_LOG] = "sliding-log",   [HIRATE_KIND_SLIDING_WINDOW] = "sliding-window",
+};
+enum { KINDS = sizeof kind_names / sizeof kind_names[0] };
+
 static_assert((u128)1000 * FULL_MAX <= (u128)1 << 63, "a wait of any bucket that is exact fits 64 bits");
 
 static uint64_t gcd(uint64_t a, uint64_t b)
@@ -37,6 +50,21 @@ static uint64_t gcd(uint64_t a, uint64_t b)
         b = rest;
     }
     return a;
+}
+
+const char *hr_kind_name(unsigned kind)
+{
+    return kind < KINDS ? kind_names[kind] : NULL;
+}
+
+static bool is_bucket(const hirate_limit *limit)
+{
+    return limit->kind == HIRATE_KIND_TOKEN_BUCKET || limit->kind == HIRATE_KIND_LEAKY_BUCKET;
+}
+
+int64_t hr_wait_ms(int64_t us)
+{
+    return us <= 0 ? 0 : us / 1000 + (us % 1000 != 0);
 }
 
 int hr_policy_name_ok(const char *text)
@@ -122,9 +150,10 @@ static int check_header(const hirate_limit *limit, hirate_error *error)
     if (limit->version != HIRATE_LIMIT_VERSION)
         return hr_fail(error, HIRATE_EINVAL, "limit.version: %u is not known; accepted: %d", (unsigned)limit->version,
                        HIRATE_LIMIT_VERSION);
-    if (limit->kind != HIRATE_KIND_TOKEN_BUCKET)
-        return hr_fail(error, HIRATE_EINVAL, "limit.kind: %u is not known; accepted: %d (token bucket)",
-                       (unsigned)limit->kind, (int)HIRATE_KIND_TOKEN_BUCKET);
+    if (hr_kind_name(limit->kind) == NULL)
+        return hr_fail(error, HIRATE_EINVAL,
+                       "limit.kind: %u is not known; accepted: 1 (token bucket) to %d (sliding window)",
+                       (unsigned)limit->kind, (int)HIRATE_KIND_SLIDING_WINDOW);
     if (limit->flags & ~FLAGS_KNOWN)
         return hr_fail(error, HIRATE_EINVAL, "limit.flags: %#" PRIx32 "; accepted: HIRATE_LIMIT_CACHE_DENIALS or 0",
                        limit->flags);
@@ -135,13 +164,18 @@ static int check_header(const hirate_limit *limit, hirate_error *error)
     return 0;
 }
 
-static int check_fields(const hirate_limit *limit, hirate_error *error)
+static int check_name(const hirate_limit *limit, hirate_error *error)
 {
     if (limit->policy == NULL)
         return hr_fail(error, HIRATE_EINVAL, "policy: is NULL; accepted: 1 to 64 of A-Z a-z 0-9 . _ -");
     if (!hr_policy_name_ok(limit->policy))
         return hr_fail(error, HIRATE_EINVAL, "policy: '%.*s' is not a name; accepted: 1 to 64 of A-Z a-z 0-9 . _ -",
                        HIRATE_POLICY_SIZE, limit->policy);
+    return 0;
+}
+
+static int check_bucket(const hirate_limit *limit, hirate_error *error)
+{
     if (limit->capacity > FULL_MAX)
         return hr_fail(error, HIRATE_EINVAL, "capacity: %" PRIu64 " is too large; accepted: 0 to %" PRIu64,
                        limit->capacity, FULL_MAX);
@@ -156,12 +190,72 @@ static int check_fields(const hirate_limit *limit, hirate_error *error)
     return 0;
 }
 
+static int check_window(const hirate_limit *limit, hirate_error *error)
+{
+    const uint64_t most = limit->kind == HIRATE_KIND_SLIDING_LOG ? HIRATE_LOG_MAX : HIRATE_COST_MAX;
+
+    if (limit->capacity > most)
+        return hr_fail(error, HIRATE_EINVAL, "limit: %" PRIu64 " is too large for a %s; accepted: 0 to %" PRIu64,
+                       limit->capacity, hr_kind_name(limit->kind), most);
+    if (limit->kind == HIRATE_KIND_QUOTA)
+        return 0;
+    if (limit->window_us == 0 || limit->window_us > HR_WINDOW_MAX)
+        return hr_fail(error, HIRATE_EINVAL,
+                       "window: %" PRIu64 " microseconds is out of range; accepted: 1 to %" PRIu64, limit->window_us,
+                       HR_WINDOW_MAX);
+    return 0;
+}
+
+static int check_calendar(const hirate_limit *limit, hirate_error *error)
+{
+    if (limit->per == HIRATE_PER_NONE || limit->per > HIRATE_PER_MONTH)
+        return hr_fail(error, HIRATE_EINVAL, "per: %" PRIu32 " is not known; accepted: hour, day, week, month (1 to 4)",
+                       limit->per);
+    if (limit->offset_minutes < -OFFSET_MAX || limit->offset_minutes > OFFSET_MAX)
+        return hr_fail(error, HIRATE_EINVAL,
+                       "offset: %" PRId32 " minutes is out of range; accepted: -%d to %d (-23:59 to +23:59)",
+                       limit->offset_minutes, (int)OFFSET_MAX, (int)OFFSET_MAX);
+    return 0;
+}
+
+/* A field that the kind has no use for was meant for another kind. */
+static int check_unused(const hirate_limit *limit, hirate_error *error)
+{
+    const bool bucket = is_bucket(limit), quota = limit->kind == HIRATE_KIND_QUOTA;
+    const char *field = NULL;
+
+    if (!bucket && (limit->rate.tokens != 0 || limit->rate.period_us != 0))
+        field = "rate";
+    else if ((bucket || quota) && limit->window_us != 0)
+        field = "window";
+    else if (!quota && limit->per != 0)
+        field = "per";
+    else if (!quota && limit->offset_minutes != 0)
+        field = "offset";
+    if (field != NULL)
+        return hr_fail(error, HIRATE_EINVAL, "%s: given to a %s, which has none; accepted: 0", field,
+                       hr_kind_name(limit->kind));
+    return 0;
+}
+
+static int check_fields(const hirate_limit *limit, hirate_error *error)
+{
+    int rc = check_name(limit, error);
+
+    if (rc == 0)
+        rc = is_bucket(limit) ? check_bucket(limit, error) : check_window(limit, error);
+    if (rc == 0 && limit->kind == HIRATE_KIND_QUOTA)
+        rc = check_calendar(limit, error);
+    return rc != 0 ? rc : check_unused(limit, error);
+}
+
 static int check_on_failure(const hirate_limit *limit, hirate_error *error)
 {
     bool local = limit->on_failure == HIRATE_ON_FAILURE_LOCAL;
 
     if (limit->on_failure > HIRATE_ON_FAILURE_LOCAL)
-        return hr_fail(error, HIRATE_EINVAL, "on-failure: %u is not known; accepted: error, open, closed, local (0 to 3)",
+        return hr_fail(error, HIRATE_EINVAL,
+                       "on-failure: %u is not known; accepted: error, open, closed, local (0 to 3)",
                        (unsigned)limit->on_failure);
     if (!local && (limit->local_share_num != 0 || limit->local_share_den != 0))
         return hr_fail(error, HIRATE_EINVAL, "local-share: given without on-failure=local; accepted: with it only");
@@ -172,32 +266,60 @@ static int check_on_failure(const hirate_limit *limit, hirate_error *error)
     return 0;
 }
 
-/* The part of compiling in which the arithmetic is bounded. */
-static int compile(hr_policy *policy, const hirate_limit *limit, hirate_error *error)
+/* The parts of compiling in which the arithmetic is bounded. */
+static int compile_bucket(hr_policy *policy, const hirate_limit *limit, hirate_error *error)
 {
     uint64_t g = gcd(limit->rate.tokens, limit->rate.period_us);
-    uint64_t n = limit->rate.tokens / g;
-    uint64_t p = limit->rate.period_us / g;
-    if (n > RETURN_MAX)
+
+    policy->n = limit->rate.tokens / g;
+    policy->p = limit->rate.period_us / g;
+    if (policy->n > RETURN_MAX)
         return fail_rate(limit->rate, limit->capacity, error);
-    if ((u128)limit->capacity * p > FULL_MAX) {
+    if ((u128)limit->capacity * policy->p > FULL_MAX) {
         char text[HR_RATE_TEXT_SIZE];
 
         hr_rate_format(text, limit->rate);
         return hr_fail(error, HIRATE_EINVAL,
                        "capacity: %" PRIu64 " is too large for rate %s; the largest that stays exact is %" PRIu64,
-                       limit->capacity, text, FULL_MAX / p);
+                       limit->capacity, text, FULL_MAX / policy->p);
     }
+    policy->full = limit->capacity * policy->p;
+    return 0;
+}
 
+/* The finest tick of which the window is a whole number and in which limit·window is exact. */
+static int compile_ticks(hr_policy *policy, const hirate_limit *limit, hirate_error *error)
+{
+    uint64_t largest = 0;
+
+    for (uint64_t tick = 1; tick <= 1000000 && limit->window_us % tick == 0; tick *= 1000) {
+        policy->tick_us = tick;
+        policy->window = limit->window_us / tick;
+        largest = HR_WINDOW_MAX / policy->window;
+        if (limit->capacity <= largest)
+            return 0;
+    }
+    char text[HR_DURATION_TEXT_SIZE];
+
+    hr_duration_format(text, limit->window_us);
+    return hr_fail(error, HIRATE_EINVAL,
+                   "limit: %" PRIu64 " is too large for window %s; the largest that stays exact is %" PRIu64,
+                   limit->capacity, text, largest);
+}
+
+static int compile(hr_policy *policy, const hirate_limit *limit, hirate_error *error)
+{
     memset(policy, 0, sizeof *policy);
-    policy->capacity = limit->capacity;
-    policy->n = n;
-    policy->p = p;
-    policy->full = limit->capacity * p;
     policy->kind = limit->kind;
+    policy->capacity = limit->capacity;
+    policy->window_us = limit->window_us;
+    policy->offset_us = INT64_C(60000000) * limit->offset_minutes;
+    policy->per = (uint16_t)limit->per;
     policy->name_len = (uint8_t)strlen(limit->policy);
     memcpy(policy->name, limit->policy, policy->name_len);
-    return 0;
+    if (is_bucket(limit))
+        return compile_bucket(policy, limit, error);
+    return limit->kind == HIRATE_KIND_SLIDING_WINDOW ? compile_ticks(policy, limit, error) : 0;
 }
 
 /* Reduced as far as it goes; 0 tokens where it still does not fit. */
@@ -220,10 +342,15 @@ static hirate_rate share_of_rate(const hirate_limit *limit)
 
 hirate_limit hr_limit_local_share(const hirate_limit *limit)
 {
-    u128 capacity = (u128)limit->capacity * limit->local_share_num / limit->local_share_den;
-    hirate_limit share;
+    hirate_limit share = *limit;
 
-    hirate_limit_token_bucket(&share, limit->policy, (uint64_t)capacity, share_of_rate(limit));
+    share.struct_size = (uint32_t)sizeof share;
+    share.flags = 0;
+    share.on_failure = HIRATE_ON_FAILURE_ERROR;
+    share.local_share_num = share.local_share_den = 0;
+    share.capacity = (uint64_t)((u128)limit->capacity * limit->local_share_num / limit->local_share_den);
+    if (is_bucket(limit))
+        share.rate = share_of_rate(limit);
     return share;
 }
 
@@ -240,7 +367,7 @@ int hr_policy_compile(hr_policy *policy, const hirate_limit *limit, hirate_error
         rc = compile(&made, limit, error);
     if (rc == 0 && limit->on_failure == HIRATE_ON_FAILURE_LOCAL) {
         hirate_limit share = hr_limit_local_share(limit);
-        if (share.rate.tokens == 0 || compile(&of_share, &share, NULL) != 0)
+        if ((is_bucket(limit) && share.rate.tokens == 0) || compile(&of_share, &share, NULL) != 0)
             rc = hr_fail(error, HIRATE_EINVAL,
                          "local-share: %u/%u of this rate is not exact; accepted: a share with smaller numbers, as 1/1",
                          (unsigned)limit->local_share_num, (unsigned)limit->local_share_den);
@@ -265,15 +392,4 @@ int hirate_limit_check(const hirate_limit *limit, hirate_error *error)
     hr_policy policy;
 
     return hr_policy_compile(&policy, limit, error);
-}
-
-void hirate_limit_token_bucket(hirate_limit *limit, const char *policy, uint64_t capacity, hirate_rate rate)
-{
-    memset(limit, 0, sizeof *limit);
-    limit->struct_size = (uint32_t)sizeof *limit;
-    limit->version = HIRATE_LIMIT_VERSION;
-    limit->kind = HIRATE_KIND_TOKEN_BUCKET;
-    limit->policy = policy;
-    limit->capacity = capacity;
-    limit->rate = rate;
 }

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#define HEAD_BYTES   (2 * sizeof(double)) /* of a reply: now, the call's number */
-#define BUCKET_BYTES (2 * sizeof(double)) /* for each key: units, lag */
+#define DAY_US   INT64_C(86400000000)
+#define TIME_MAX (UINT64_C(1) << 53) /* microseconds; a window may end there */
 
 /* MessagePack: https://github.com/msgpack/msgpack/blob/master/spec.md, integers and arrays. */
 enum { MSGPACK_U8 = 0xcc, MSGPACK_U16 = 0xcd, MSGPACK_U32 = 0xce, MSGPACK_U64 = 0xcf };
@@ -60,11 +60,36 @@ void hr_script_begin(hr_script_call *call, uint32_t number)
     add_op(call, number);
 }
 
+/* What the script wants to know of each kind; see lua/acquire.lua. */
+static void add_parameters(hr_script_call *call, const hr_policy *policy)
+{
+    switch (policy->kind) {
+    case HIRATE_KIND_FIXED_WINDOW:
+    case HIRATE_KIND_SLIDING_LOG:
+        add_op(call, policy->capacity);
+        add_op(call, policy->window_us);
+        break;
+    case HIRATE_KIND_QUOTA:
+        add_op(call, policy->capacity);
+        add_op(call, policy->per);
+        add_op(call, (uint64_t)(policy->offset_us + DAY_US));
+        break;
+    case HIRATE_KIND_SLIDING_WINDOW:
+        add_op(call, policy->capacity);
+        add_op(call, policy->window_us);
+        add_op(call, policy->tick_us);
+        break;
+    default:
+        add_op(call, policy->n);
+        add_op(call, policy->p);
+        add_op(call, policy->full);
+    }
+}
+
 void hr_script_limit(hr_script_call *call, const hr_policy *policy, uint32_t keys)
 {
-    add_op(call, policy->n);
-    add_op(call, policy->p);
-    add_op(call, policy->full);
+    add_op(call, policy->kind);
+    add_parameters(call, policy);
     add_op(call, keys);
 }
 
@@ -173,33 +198,135 @@ static double read_double(const char *from)
     return value;
 }
 
-/* An integer 0 … most; not-a-number fails every comparison. */
-static bool is_integer(double value, double most)
+/* The next number, an integer 0 … most; not-a-number fails every comparison. */
+static bool next_integer(hr_script_reply *reply, uint64_t most, uint64_t *out)
 {
-    return value >= 0 && value <= most && (double)(uint64_t)value >= value;
-}
-
-bool hr_script_reply_ok(const char *reply, size_t len, uint32_t keys, uint32_t number, int64_t *now_us)
-{
-    if (len != HEAD_BYTES + keys * BUCKET_BYTES)
+    if (reply->end - reply->at < (ptrdiff_t)sizeof(double))
         return false;
-    double now = read_double(reply), echo = read_double(reply + sizeof(double));
-    if (!is_integer(now, (double)HIRATE_COST_MAX) || !is_integer(echo, UINT32_MAX) || (uint32_t)echo != number)
+    double value = read_double(reply->at);
+    if (!(value >= 0 && value <= (double)most && (double)(uint64_t)value >= value))
         return false;
-    *now_us = (int64_t)now;
+    reply->at += sizeof(double);
+    *out = (uint64_t)value;
     return true;
 }
 
-hr_script_found hr_script_read(const char *reply, uint32_t index, uint64_t most)
+bool hr_script_reply_begin(hr_script_reply *out, const char *reply, size_t len, uint32_t number)
 {
-    const char *at = reply + HEAD_BYTES + index * BUCKET_BYTES;
-    double units = read_double(at), lag = read_double(at + sizeof(double));
+    uint64_t now, echo;
 
-    if (is_integer(units, (double)most) && is_integer(lag, (double)most))
-        return (hr_script_found){HR_FOUND_BUCKET, (uint64_t)units, (uint64_t)lag};
-    if (units >= -1 && units <= -1 && lag >= 0 && lag <= 0)
-        return (hr_script_found){HR_FOUND_FOREIGN, 0, 0};
-    return (hr_script_found){HR_FOUND_INVALID, 0, 0};
+    *out = (hr_script_reply){.at = reply, .end = reply + len};
+    if (!next_integer(out, HIRATE_COST_MAX, &now) || !next_integer(out, UINT32_MAX, &echo))
+        return false;
+    out->now_us = (int64_t)now;
+    return echo == number;
+}
+
+static bool next_bucket(hr_script_reply *reply, const hr_policy *policy, hr_token_bucket_now *bucket)
+{
+    bucket->at = reply->now_us;
+    return next_integer(reply, policy->full, &bucket->units) && next_integer(reply, policy->full, &bucket->lag);
+}
+
+static bool next_window(hr_script_reply *reply, hr_fixed_window_now *moment)
+{
+    uint64_t end;
+    moment->now_us = reply->now_us;
+    if (!next_integer(reply, HIRATE_COST_MAX, &moment->window.used) || !next_integer(reply, TIME_MAX, &end))
+        return false;
+    moment->window.start_us = 0; /* which window it is was decided there */
+    moment->window.end_us = (int64_t)end;
+    return end > (uint64_t)reply->now_us;
+}
+
+static bool next_sliding(hr_script_reply *reply, const hr_policy *policy, hr_sliding_window_now *moment)
+{
+    uint64_t start;
+    moment->now_us = reply->now_us;
+    moment->window.window_us = policy->window_us;
+    if (!next_integer(reply, TIME_MAX, &start) || !next_integer(reply, HIRATE_COST_MAX, &moment->window.prev) ||
+        !next_integer(reply, HIRATE_COST_MAX, &moment->window.cur))
+        return false;
+    moment->window.start_us = (int64_t)start;
+    /* now is in this window, or before it by at most its length */
+    return reply->now_us - moment->window.start_us < (int64_t)policy->window_us &&
+           moment->window.start_us - reply->now_us <= (int64_t)policy->window_us;
+}
+
+static bool next_log(hr_script_reply *reply, uint32_t runs, hr_script_found *found)
+{
+    hr_sliding_log_now *moment = &found->moment.log;
+    uint64_t at, newest, wait;
+
+    *moment = (hr_sliding_log_now){.now_us = reply->now_us};
+    if (!next_integer(reply, TIME_MAX, &at) || !next_integer(reply, HIRATE_LOG_MAX, &moment->at_units) ||
+        !next_integer(reply, HIRATE_LOG_MAX, &moment->older_units) || !next_integer(reply, TIME_MAX, &newest))
+        return false;
+    moment->at_us = (int64_t)at;
+    moment->newest_us = (int64_t)newest;
+    found->waits = reply->at;
+    for (uint32_t i = 0; i < runs; i++) {
+        if (!next_integer(reply, TIME_MAX, &wait))
+            return false;
+    }
+    return true;
+}
+
+/* -1 stands alone. */
+static bool next_is_foreign(hr_script_reply *reply)
+{
+    if (reply->end - reply->at < (ptrdiff_t)sizeof(double))
+        return false;
+    double value = read_double(reply->at);
+    if (!(value >= -1 && value <= -1))
+        return false;
+    reply->at += sizeof(double);
+    return true;
+}
+
+static bool next_moment(hr_script_reply *reply, const hr_policy *policy, uint32_t runs, hr_script_found *found)
+{
+    switch (policy->kind) {
+    case HIRATE_KIND_FIXED_WINDOW:
+    case HIRATE_KIND_QUOTA:
+        return next_window(reply, &found->moment.window);
+    case HIRATE_KIND_SLIDING_LOG:
+        return next_log(reply, runs, found);
+    case HIRATE_KIND_SLIDING_WINDOW:
+        return next_sliding(reply, policy, &found->moment.sliding);
+    default:
+        return next_bucket(reply, policy, &found->moment.bucket);
+    }
+}
+
+hr_script_found hr_script_next(hr_script_reply *reply, const hr_policy *policy, uint32_t runs)
+{
+    hr_script_found found = {.what = HR_FOUND_FOREIGN};
+
+    if (!next_is_foreign(reply))
+        found.what = next_moment(reply, policy, runs, &found) ? HR_FOUND_MOMENT : HR_FOUND_INVALID;
+    return found;
+}
+
+hr_script_found hr_script_next_reset(hr_script_reply *reply)
+{
+    hr_script_found found = {.what = HR_FOUND_FOREIGN};
+    uint64_t used = 0;
+
+    if (!next_is_foreign(reply))
+        found.what = next_integer(reply, 1, &used) ? HR_FOUND_RESET : HR_FOUND_INVALID;
+    found.used = (int)used;
+    return found;
+}
+
+bool hr_script_reply_ended(const hr_script_reply *reply)
+{
+    return reply->at == reply->end;
+}
+
+int64_t hr_script_wait(const char *waits, uint32_t run)
+{
+    return (int64_t)read_double(waits + run * sizeof(double));
 }
 
 const char *hr_script_sha1(void)

@@ -4,7 +4,7 @@
  *
  * A call is put together key by key:
  *     hr_script_begin(&call, number);
- *     for each run of keys under one limit: hr_script_limit(&call, policy, keys);
+ *     for each row of keys under one limit: hr_script_limit(&call, policy, keys);
  *         for each key: hr_script_key(&call, key, len), then hr_script_reset, or hr_script_peek, or
  *                       hr_script_acquires(&call, runs) and `runs` times hr_script_run(&call, units, count);
  *     hr_script_finish(&call, how)
@@ -13,7 +13,7 @@
 #define HR_SCRIPT_H
 
 #include "bytes.h"
-#include "policy.h"
+#include "decide.h"
 
 /* A call being written. Reused from call to call, so that its buffers are allocated once. */
 typedef struct hr_script_call {
@@ -43,15 +43,33 @@ int hr_script_finish(hr_script_call *call, enum hr_script_how how);
 
 /* What the script found for one key. */
 typedef struct hr_script_found {
-    enum { HR_FOUND_INVALID, HR_FOUND_BUCKET, HR_FOUND_FOREIGN } what;
-    uint64_t units; /* of a bucket, before anything was taken; of a reset, 1: used, 0: unused */
-    uint64_t lag;
+    enum {
+        HR_FOUND_INVALID, /* not what the script says: the rest of the reply means nothing */
+        HR_FOUND_MOMENT,  /* a state, or none: `moment`, before anything was taken */
+        HR_FOUND_FOREIGN, /* something else */
+        HR_FOUND_RESET    /* a reset was done: `used` */
+    } what;
+    int used;
+    hr_moment moment;  /* of a sliding log without `older` */
+    const char *waits; /* of a sliding log: for each run, hr_script_wait's */
 } hr_script_found;
 
-/* Is this the reply to call `number` of `keys` keys? Then *now_us is set and hr_script_read reads each key's part. */
-bool hr_script_reply_ok(const char *reply, size_t len, uint32_t keys, uint32_t number, int64_t *now_us);
-/* Key `index` of a reply that is ok. HR_FOUND_INVALID unless both numbers are integers 0 … `most`. */
-hr_script_found hr_script_read(const char *reply, uint32_t index, uint64_t most);
+/* A reply being read, key by key in the order of the call. */
+typedef struct hr_script_reply {
+    const char *at, *end;
+    int64_t now_us;
+} hr_script_reply;
+
+/* Is this the reply to call `number`? Then *out is at its first key. */
+bool hr_script_reply_begin(hr_script_reply *out, const char *reply, size_t len, uint32_t number);
+/* The next key's part, under `policy`; `runs`: those the call had for it. */
+hr_script_found hr_script_next(hr_script_reply *reply, const hr_policy *policy, uint32_t runs);
+/* The next key's part, where it was reset. */
+hr_script_found hr_script_next_reset(hr_script_reply *reply);
+/* Was that all? */
+bool hr_script_reply_ended(const hr_script_reply *reply);
+/* When what a denial of this run of a sliding log waits for was taken, in microseconds; 0: nothing of it was denied. */
+int64_t hr_script_wait(const char *waits, uint32_t run);
 
 /* 40 hex digits, for diagnostics and tests. */
 const char *hr_script_sha1(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * policy: reads a limit from text, `NAME token-bucket capacity=C rate=N/DURATION` and optional keys.
+ * policy: reads a limit from text, `NAME ALGORITHM key=value …`: which keys an algorithm has stands in algorithms[].
  *
  * Strict, as a limit that is not quite the one that was meant does harm in silence: every word must be known, every
  * key given once, every number written in digits. Words are separated by spaces and tabs. The result is built apart
@@ -11,9 +11,10 @@
 #include "policy.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
-#define SPEC_SYNTAX "NAME token-bucket capacity=C rate=N/DURATION [cache-denials=yes] [on-failure=error|open|closed|local [local-share=NUM/DEN]]"
+#define SPEC_SYNTAX "NAME ALGORITHM key=value ..., as in 'login token-bucket capacity=20 rate=1/3s'"
 enum {
     SPEC_LEN_MAX = 4096,
     QUOTE_LEN_MAX = 64 /* bytes of a user's word that an error text repeats */
@@ -27,12 +28,8 @@ typedef struct word {
 /* What was read so far, and what the text has given. */
 typedef struct spec {
     char name[HIRATE_POLICY_SIZE];
-    uint64_t capacity;
-    hirate_rate rate;
-    uint32_t flags;
-    uint32_t on_failure;
-    uint64_t share_num, share_den; /* 0: not given */
-    unsigned seen; /* a bit for each of keys[] */
+    hirate_limit limit; /* its policy is not set yet */
+    unsigned seen;      /* a bit for each of keys[] */
 } spec;
 
 typedef int read_value_fn(spec *out, word value, hirate_error *error);
@@ -70,36 +67,72 @@ static int read_name(spec *out, word w, hirate_error *error)
     return 0;
 }
 
-static int read_algorithm(word w, hirate_error *error)
+static int read_count(word value, const char *key, uint64_t most, uint64_t *count, hirate_error *error)
 {
-    if (w.len == 0)
-        return hr_fail(error, HIRATE_EINVAL, "algorithm: missing after the name; accepted: token-bucket");
-    if (!word_is(w, "token-bucket"))
-        return hr_fail(error, HIRATE_EINVAL, "algorithm: '%.*s' is not known; accepted: token-bucket", quote_len(w),
-                       w.text);
+    if (!hr_number_parse(value.text, value.len, count) || *count > most)
+        return hr_fail(error, HIRATE_EINVAL, "%s: '%.*s' is not accepted; accepted: a whole number, 0 to %" PRIu64, key,
+                       quote_len(value), value.text, most);
     return 0;
 }
 
 static int read_capacity(spec *out, word value, hirate_error *error)
 {
-    if (!hr_number_parse(value.text, value.len, &out->capacity) || out->capacity > UINT64_C(1) << 52)
-        return hr_fail(error, HIRATE_EINVAL,
-                       "capacity: '%.*s' is not accepted; accepted: a whole number, 0 to %" PRIu64, quote_len(value),
-                       value.text, UINT64_C(1) << 52);
-    return 0;
+    return read_count(value, "capacity", UINT64_C(1) << 52, &out->limit.capacity, error);
+}
+
+static int read_limit(spec *out, word value, hirate_error *error)
+{
+    uint64_t most = out->limit.kind == HIRATE_KIND_SLIDING_LOG ? HIRATE_LOG_MAX : HIRATE_COST_MAX;
+
+    return read_count(value, "limit", most, &out->limit.capacity, error);
 }
 
 static int read_rate(spec *out, word value, hirate_error *error)
 {
     const char *slash = memchr(value.text, '/', value.len);
     size_t tokens_len = slash == NULL ? 0 : (size_t)(slash - value.text);
+    hirate_rate *rate = &out->limit.rate;
 
-    if (slash == NULL || !hr_number_parse(value.text, tokens_len, &out->rate.tokens) || out->rate.tokens == 0 ||
-        out->rate.tokens > HIRATE_COST_MAX ||
-        !hr_duration_parse(slash + 1, value.len - tokens_len - 1, &out->rate.period_us))
+    if (slash == NULL || !hr_number_parse(value.text, tokens_len, &rate->tokens) || rate->tokens == 0 ||
+        rate->tokens > HIRATE_COST_MAX || !hr_duration_parse(slash + 1, value.len - tokens_len - 1, &rate->period_us))
         return hr_fail(error, HIRATE_EINVAL,
                        "rate: '%.*s' is not accepted; accepted: N/DURATION as 50/s, 1/3s, 7/13ms: N from 1, then a "
                        "whole number from 1 or none and us ms s m h d, both below 2^53",
+                       quote_len(value), value.text);
+    return 0;
+}
+
+static int read_window(spec *out, word value, hirate_error *error)
+{
+    uint64_t *window_us = &out->limit.window_us;
+
+    if (!hr_duration_parse(value.text, value.len, window_us) || *window_us > HR_WINDOW_MAX)
+        return hr_fail(error, HIRATE_EINVAL,
+                       "window: '%.*s' is not accepted; accepted: a duration as 1s, 90s, 7m: a whole number from 1 or "
+                       "none and us ms s m h d, up to 2^52 us (52124d)",
+                       quote_len(value), value.text);
+    return 0;
+}
+
+static int read_per(spec *out, word value, hirate_error *error)
+{
+    static const char *const names[] = {"hour", "day", "week", "month"};
+
+    for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (word_is(value, names[i])) {
+            out->limit.per = HIRATE_PER_HOUR + i; /* in the order of enum hirate_per */
+            return 0;
+        }
+    }
+    return hr_fail(error, HIRATE_EINVAL, "per: '%.*s' is not known; accepted: hour, day, week, month", quote_len(value),
+                   value.text);
+}
+
+static int read_offset(spec *out, word value, hirate_error *error)
+{
+    if (!hr_offset_parse(value.text, value.len, &out->limit.offset_minutes))
+        return hr_fail(error, HIRATE_EINVAL,
+                       "offset: '%.*s' is not accepted; accepted: +HH:MM or -HH:MM, as +05:30, up to 23:59",
                        quote_len(value), value.text);
     return 0;
 }
@@ -109,7 +142,7 @@ static int read_cache_denials(spec *out, word value, hirate_error *error)
     if (!word_is(value, "yes"))
         return hr_fail(error, HIRATE_EINVAL, "cache-denials: '%.*s' is not accepted; accepted: yes, or leave it out",
                        quote_len(value), value.text);
-    out->flags |= HIRATE_LIMIT_CACHE_DENIALS;
+    out->limit.flags |= HIRATE_LIMIT_CACHE_DENIALS;
     return 0;
 }
 
@@ -119,7 +152,7 @@ static int read_on_failure(spec *out, word value, hirate_error *error)
 
     for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (word_is(value, names[i])) {
-            out->on_failure = i; /* in the order of enum hirate_on_failure */
+            out->limit.on_failure = i; /* in the order of enum hirate_on_failure */
             return 0;
         }
     }
@@ -131,46 +164,105 @@ static int read_local_share(spec *out, word value, hirate_error *error)
 {
     const char *slash = memchr(value.text, '/', value.len);
     size_t num_len = slash == NULL ? 0 : (size_t)(slash - value.text);
+    uint64_t num, den;
 
-    if (slash == NULL || !hr_number_parse(value.text, num_len, &out->share_num) ||
-        !hr_number_parse(slash + 1, value.len - num_len - 1, &out->share_den) || out->share_num == 0 ||
-        out->share_num > out->share_den || out->share_den > 1000000)
+    if (slash == NULL || !hr_number_parse(value.text, num_len, &num) ||
+        !hr_number_parse(slash + 1, value.len - num_len - 1, &den) || num == 0 || num > den || den > 1000000)
         return hr_fail(error, HIRATE_EINVAL,
                        "local-share: '%.*s' is not accepted; accepted: NUM/DEN with 1 <= NUM <= DEN <= 1000000",
                        quote_len(value), value.text);
+    out->limit.local_share_num = (uint32_t)num;
+    out->limit.local_share_den = (uint32_t)den;
     return 0;
 }
+
+/* In the order in which missing ones are named. */
+enum { CAPACITY, RATE, LIMIT, WINDOW, PER, OFFSET, CACHE_DENIALS, ON_FAILURE, LOCAL_SHARE, KEYS };
 
 static const struct key {
     const char *name;
     const char *accepted;
     read_value_fn *read;
-    bool optional;
-} keys[] = {
-    {"capacity", "capacity=C, a whole number of tokens from 0", read_capacity, false},
-    {"rate", "rate=N/DURATION, as 50/s, 1/3s or 7/13ms", read_rate, false},
-    {"cache-denials", "cache-denials=yes", read_cache_denials, true},
-    {"on-failure", "on-failure=error|open|closed|local", read_on_failure, true},
-    {"local-share", "local-share=NUM/DEN", read_local_share, true},
+} keys[KEYS] = {
+    [CAPACITY] = {"capacity", "capacity=C, a whole number of tokens from 0", read_capacity},
+    [RATE] = {"rate", "rate=N/DURATION, as 50/s, 1/3s or 7/13ms", read_rate},
+    [LIMIT] = {"limit", "limit=L, a whole number from 0", read_limit},
+    [WINDOW] = {"window", "window=DURATION, as 1s, 90s or 7m", read_window},
+    [PER] = {"per", "per=hour|day|week|month", read_per},
+    [OFFSET] = {"offset", "offset=+HH:MM or -HH:MM", read_offset},
+    [CACHE_DENIALS] = {"cache-denials", "cache-denials=yes", read_cache_denials},
+    [ON_FAILURE] = {"on-failure", "on-failure=error|open|closed|local", read_on_failure},
+    [LOCAL_SHARE] = {"local-share", "local-share=NUM/DEN", read_local_share},
 };
-enum { KEYS = sizeof keys / sizeof keys[0] };
+
+#define BIT(key) (1U << (key))
+#define ANY (BIT(CACHE_DENIALS) | BIT(ON_FAILURE) | BIT(LOCAL_SHARE)) /* optional for every algorithm */
+
+/* By kind; each is named as hr_kind_name() does. */
+static const struct algorithm {
+    unsigned required, optional; /* bits of keys[] */
+} algorithms[] = {
+    [HIRATE_KIND_TOKEN_BUCKET] = {BIT(CAPACITY) | BIT(RATE), ANY},
+    [HIRATE_KIND_LEAKY_BUCKET] = {BIT(CAPACITY) | BIT(RATE), ANY},
+    [HIRATE_KIND_FIXED_WINDOW] = {BIT(LIMIT) | BIT(WINDOW), ANY},
+    [HIRATE_KIND_QUOTA] = {BIT(LIMIT) | BIT(PER), BIT(OFFSET) | ANY},
+    [HIRATE_KIND_SLIDING_LOG] = {BIT(LIMIT) | BIT(WINDOW), ANY},
+    [HIRATE_KIND_SLIDING_WINDOW] = {BIT(LIMIT) | BIT(WINDOW), ANY},
+};
+enum { ALGORITHMS = sizeof algorithms / sizeof algorithms[0] };
+
+static void list_append(char *list, size_t size, const char *name)
+{
+    size_t len = strlen(list);
+
+    (void)snprintf(list + len, size - len, "%s%s", len == 0 ? "" : ", ", name);
+}
+
+static int read_algorithm(spec *out, word w, hirate_error *error)
+{
+    char list[HIRATE_REASON_MAX] = "";
+
+    for (unsigned kind = 1; kind < ALGORITHMS; kind++) {
+        if (word_is(w, hr_kind_name(kind))) {
+            out->limit.kind = (uint16_t)kind;
+            return 0;
+        }
+        list_append(list, sizeof list, hr_kind_name(kind));
+    }
+    if (w.len == 0)
+        return hr_fail(error, HIRATE_EINVAL, "algorithm: missing after the name; accepted: %s", list);
+    return hr_fail(error, HIRATE_EINVAL, "algorithm: '%.*s' is not known; accepted: %s", quote_len(w), w.text, list);
+}
+
+/* A key this algorithm does not have: nobody's, or another's. */
+static int fail_key(const spec *out, word name, hirate_error *error)
+{
+    const struct algorithm *algorithm = &algorithms[out->limit.kind];
+    char list[HIRATE_REASON_MAX] = "";
+
+    for (unsigned i = 0; i < KEYS; i++)
+        if (((algorithm->required | algorithm->optional) & BIT(i)) != 0)
+            list_append(list, sizeof list, keys[i].name);
+    return hr_fail(error, HIRATE_EINVAL, "'%.*s': unknown key for %s; accepted: %s", quote_len(name), name.text,
+                   hr_kind_name(out->limit.kind), list);
+}
 
 static int read_pair(spec *out, word w, hirate_error *error)
 {
+    const struct algorithm *algorithm = &algorithms[out->limit.kind];
     const char *equals = memchr(w.text, '=', w.len);
     word name = {w.text, equals == NULL ? w.len : (size_t)(equals - w.text)};
-    size_t i = 0;
+    unsigned i = 0;
 
     while (i < KEYS && !word_is(name, keys[i].name))
         i++;
-    if (i == KEYS)
-        return hr_fail(error, HIRATE_EINVAL, "'%.*s': unknown key; accepted: capacity, rate, cache-denials, on-failure, local-share", quote_len(name),
-                       name.text);
+    if (i == KEYS || ((algorithm->required | algorithm->optional) & BIT(i)) == 0)
+        return fail_key(out, name, error);
     if (equals == NULL)
         return hr_fail(error, HIRATE_EINVAL, "%s: has no value; accepted: %s", keys[i].name, keys[i].accepted);
-    if ((out->seen & 1U << i) != 0)
+    if ((out->seen & BIT(i)) != 0)
         return hr_fail(error, HIRATE_EINVAL, "%s: given twice; accepted: once", keys[i].name);
-    out->seen |= 1U << i;
+    out->seen |= BIT(i);
     word value = {equals + 1, w.len - name.len - 1};
     return keys[i].read(out, value, error);
 }
@@ -181,19 +273,18 @@ static int read_spec(spec *out, const char *text, hirate_error *error)
     int rc = read_name(out, next_word(&rest), error);
 
     if (rc == 0)
-        rc = read_algorithm(next_word(&rest), error);
+        rc = read_algorithm(out, next_word(&rest), error);
     for (word w = next_word(&rest); rc == 0 && w.len > 0; w = next_word(&rest))
         rc = read_pair(out, w, error);
-    for (size_t i = 0; rc == 0 && i < KEYS; i++)
-        if (!keys[i].optional && (out->seen & 1U << i) == 0)
+    for (unsigned i = 0; rc == 0 && i < KEYS; i++)
+        if ((algorithms[out->limit.kind].required & ~out->seen & BIT(i)) != 0)
             rc = hr_fail(error, HIRATE_EINVAL, "%s: missing; accepted: %s", keys[i].name, keys[i].accepted);
     return rc;
 }
 
 int hirate_limit_parse(const char *text, hirate_limit *limit, char policy[HIRATE_POLICY_SIZE], hirate_error *error)
 {
-    spec out = {.capacity = 0};
-    hirate_limit made;
+    spec out = {.seen = 0};
 
     if (text == NULL || limit == NULL || policy == NULL)
         return hr_fail(error, HIRATE_EINVAL, "%s: is NULL; accepted: a pointer",
@@ -206,18 +297,16 @@ int hirate_limit_parse(const char *text, hirate_limit *limit, char policy[HIRATE
     int rc = read_spec(&out, text, error);
     if (rc != 0)
         return rc;
-    hirate_limit_token_bucket(&made, out.name, out.capacity, out.rate);
-    made.flags = out.flags;
-    made.on_failure = out.on_failure;
-    made.local_share_num = (uint32_t)out.share_num;
-    made.local_share_den = (uint32_t)out.share_den;
-    if (made.on_failure == HIRATE_ON_FAILURE_LOCAL && out.share_den == 0)
-        made.local_share_num = made.local_share_den = 1;
-    rc = hirate_limit_check(&made, error);
+    out.limit.struct_size = (uint32_t)sizeof out.limit;
+    out.limit.version = HIRATE_LIMIT_VERSION;
+    out.limit.policy = out.name;
+    if (out.limit.on_failure == HIRATE_ON_FAILURE_LOCAL && out.limit.local_share_den == 0)
+        out.limit.local_share_num = out.limit.local_share_den = 1;
+    rc = hirate_limit_check(&out.limit, error);
     if (rc != 0)
         return rc;
     memcpy(policy, out.name, sizeof out.name);
-    made.policy = policy;
-    *limit = made;
+    *limit = out.limit;
+    limit->policy = policy;
     return 0;
 }

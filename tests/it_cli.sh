@@ -96,6 +96,62 @@ status_is 'a foreign value' 3
 expect 'a foreign value' grep -q "${tab}foreign${tab}error${tab}-${tab}-${tab}-${tab}-${tab}none${tab}no\$" "$scratch/out"
 expect 'a foreign value, said why' [ "$(wc -l <"$scratch/err")" -eq 1 ]
 
+# -------------------------------------------------------------------------------------------------- every kind --
+
+# kind NAME PARAMETERS: 3 of 5 taken, 3 more refused, 2 peeked, all forgotten
+kind()
+{
+    spec="each $1 $2"
+    run acquire --limit "$spec" --format tsv --cost 3 ann
+    status_is "acquire, $1" 0
+    expect "acquire, $1" awk -F "$tab" \
+        '{ exit !(NF == 10 && $4 == "allowed" && $5 == 2 && $6 == 0 && $7 > 0 && $9 == "redis" && $10 == "yes") }' "$scratch/out"
+    run acquire --limit "$spec" --format tsv --cost 3 ann
+    status_is "acquire, denied, $1" 1
+    expect "acquire, denied, $1" awk -F "$tab" '{ exit !($4 == "denied" && $5 == 2 && $6 > 0 && $10 == "no") }' "$scratch/out"
+    run acquire --limit "$spec" --format tsv --cost 6 ann
+    expect "acquire, never, $1" awk -F "$tab" '{ exit !($4 == "denied" && $6 == "never") }' "$scratch/out"
+    run peek --limit "$spec" --format tsv --cost 2 ann
+    status_is "peek, $1" 0
+    expect "peek, $1" awk -F "$tab" '{ exit !($4 == "allowed" && $5 == 0 && $10 == "no") }' "$scratch/out"
+    run peek --limit "$spec" --cost 3 ann
+    status_is "peek, denied, $1" 1
+    run acquire --limit "other $1 $2" --format json --cost 1 ann
+    status_is "another policy, $1" 0
+    printf '1\tbob\n1\tann\n5\tbob\n0\tann\n' >"$scratch/four"
+    input=$scratch/four
+    run acquire --limit "$spec" --format tsv -
+    input=/dev/null
+    status_is "stdin, $1" 0
+    expect "stdin, $1" [ "$(cut -f4,5 "$scratch/out" | tr '\t\n' '  ')" = 'allowed 4 allowed 1 denied 4 allowed 1 ' ]
+    run reset --limit "$spec" ann
+    status_is "reset, $1" 0
+    expect "reset, $1" [ "$(cat "$scratch/out")" = used ]
+    run reset --limit "$spec" ann
+    expect "reset again, $1" [ "$(cat "$scratch/out")" = unused ]
+    run bench --limit "$spec" --names 50 --seconds 0.2 --format json
+    status_is "bench, $1" 0
+    expect "bench, $1" awk -F'[:,}]' '{ exit !($4 >= 50 && $6 > 0 && $8 == 0 && $4 + $6 == $12 && $10 == $12) }' "$scratch/out"
+    redis flushall >/dev/null
+}
+
+# Long, so that nothing comes back meanwhile, and windows whose edge is far away.
+kind token-bucket 'capacity=5 rate=1/h'
+kind leaky-bucket 'capacity=5 rate=1/h'
+kind fixed-window 'limit=5 window=36500d'
+kind quota 'limit=5 per=month offset=+05:30'
+kind sliding-log 'limit=5 window=36500d'
+kind sliding-window 'limit=5 window=36500d'
+run acquire --limit 'queue leaky-bucket capacity=5 rate=1/h' --format tsv --cost 2 ann
+row_is 'the first has no delay' "2${tab}ann${tab}allowed${tab}3${tab}0${tab}7200000${tab}0${tab}redis${tab}yes"
+run acquire --limit 'queue leaky-bucket capacity=5 rate=1/h' --format tsv ann
+expect 'the next waits for it' awk -F "$tab" '{ exit !($4 == "allowed" && $8 > 7100000 && $8 <= 7200000) }' "$scratch/out"
+run acquire --limit 'queue fixed-window limit=5 window=1d' --format tsv ann
+status_is 'a state of another kind' 3
+expect 'a state of another kind' [ "$(wc -l <"$scratch/err")" -eq 1 ]
+run reset --limit 'queue fixed-window limit=5 window=1d' ann
+expect 'a state of another kind, forgotten' [ "$(cat "$scratch/out")" = used ]
+
 # ------------------------------------------------------------------------------------------------------ stdin --
 
 awk 'BEGIN { for (i = 0; i < 5000; i++) printf "%d\tn%d\n", i % 3, i % 37 }' >"$scratch/lines"

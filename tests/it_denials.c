@@ -25,6 +25,15 @@ static const hirate_limit SLOW_RAISED =
     HIRATE_TOKEN_BUCKET_WITH("slow", 20, HIRATE_RATE(1, HIRATE_HOURS(1)), CACHED, HIRATE_FAIL_ERROR);
 static const hirate_limit FAST =
     HIRATE_TOKEN_BUCKET_WITH("fast", 3, HIRATE_RATE(1, HIRATE_MILLISECONDS(20)), CACHED, HIRATE_FAIL_ERROR);
+/* Of every kind, so short that denials end all the time. (A quota's window is a fixed one; its edge is too far away.)
+ */
+static const hirate_limit SHORT[] = {
+    HIRATE_TOKEN_BUCKET_WITH("short", 3, HIRATE_RATE(1, HIRATE_MILLISECONDS(20)), CACHED, HIRATE_FAIL_ERROR),
+    HIRATE_LEAKY_BUCKET_WITH("short", 3, HIRATE_RATE(1, HIRATE_MILLISECONDS(20)), CACHED, HIRATE_FAIL_ERROR),
+    HIRATE_FIXED_WINDOW_WITH("short", 3, HIRATE_MILLISECONDS(40), CACHED, HIRATE_FAIL_ERROR),
+    HIRATE_SLIDING_LOG_WITH("short", 3, HIRATE_MILLISECONDS(40), CACHED, HIRATE_FAIL_ERROR),
+    HIRATE_SLIDING_WINDOW_WITH("short", 3, HIRATE_MILLISECONDS(40), CACHED, HIRATE_FAIL_ERROR),
+};
 static const hirate_limit PLAIN = HIRATE_TOKEN_BUCKET("plain", 1, HIRATE_RATE(1, HIRATE_HOURS(1)));
 
 static server *redis;
@@ -202,7 +211,8 @@ static void test_denials_end_in_time(void **state)
     driver d;
     answer a;
     open_client(&d);
-    /* Asked again and again while the bucket fills: once what the denial said has passed, Redis is asked, and allows. */
+    /* Asked again and again while the bucket fills: once what the denial said has passed, Redis is asked, and allows.
+     */
     for (int round = 0; round < (driver_slow() ? 5 : 25); round++) {
         char name[16];
         int64_t until_ms;
@@ -221,31 +231,26 @@ static void test_denials_end_in_time(void **state)
     driver_close(&d);
 }
 
-/* Two clients, one with and one without memory, ask about the same names: whatever is denied from memory, Redis denies at that
- * moment too (a peek by the other client). */
-static void test_denials_never_deny_what_redis_would_allow(void **state)
+/* Two clients, one with and one without memory, ask about the same names: whatever is denied from memory, Redis denies
+ * at that moment too (a peek by the other client). Returns how many such denials were checked. */
+static uint64_t check_against_redis(driver *d, driver *other, const hirate_limit *limit, rng *random)
 {
-    (void)state;
-    driver d, other;
-    answer a, truth;
-    rng random = rng_start(__func__);
     uint64_t checked = 0;
-    open_client(&d);
-    open_client(&other);
-    for (int i = 0; i < (driver_slow() ? 300 : 6000); i++) {
+    for (int i = 0; i < (driver_slow() ? 300 : 3000); i++) {
+        answer a, truth;
         char name[16];
-        uint64_t cost = 1 + rng_upto(&random, 2);
-        snprintf(name, sizeof name, "r%d", (int)rng_upto(&random, 4));
-        driver_ask(&d, &a, &FAST, name, cost);
+        uint64_t cost = 1 + rng_upto(random, 2);
+        snprintf(name, sizeof name, "r%d", (int)rng_upto(random, 4));
+        driver_ask(d, &a, limit, name, cost);
         if (a.result.source != HIRATE_SOURCE_CACHE)
             continue;
-        /* The answer was given before this question reaches Redis; so ask what the bucket had then, from what it has now: the
-         * wait that Redis still sees, and the time since, make up at least what was promised. */
+        /* The answer was given before this question reaches Redis; so ask what the name had then, from what it has now:
+         * the wait that Redis still sees, and the time since, make up at least what was promised. */
         int64_t asked_ms = driver_now_ms();
         memset(&truth, 0, sizeof truth);
-        size_t before = other.called;
-        assert_int_equal(driver_peek(&other, &truth, &FAST, name, cost), 0);
-        assert_true(driver_wait(&other, before + 1));
+        size_t before = other->called;
+        assert_int_equal(driver_peek(other, &truth, limit, name, cost), 0);
+        assert_true(driver_wait(other, before + 1));
         int64_t passed_ms = driver_now_ms() - asked_ms + 1;
         int64_t still = truth.result.verdict == HIRATE_DENIED ? truth.result.retry_after_ms : 0;
         assert_true(still > 0 || passed_ms >= 1);
@@ -254,9 +259,53 @@ static void test_denials_never_deny_what_redis_would_allow(void **state)
             checked++;
         }
     }
-    print_message("%d denials from memory checked\n", (int)checked);
+    return checked;
+}
+
+static void test_denials_never_deny_what_redis_would_allow(void **state)
+{
+    (void)state;
+    driver d, other;
+    rng random = rng_start(__func__);
+    open_client(&d);
+    open_client(&other);
+    for (size_t i = 0; i < sizeof SHORT / sizeof SHORT[0]; i++) {
+        server_ask(redis, "FLUSHALL");
+        uint64_t checked = check_against_redis(&d, &other, &SHORT[i], &random);
+        print_message("kind %u: %d denials from memory checked\n", (unsigned)SHORT[i].kind, (int)checked);
+    }
     driver_close(&d);
     driver_close(&other);
+}
+
+/* Until the edge of a window that is far away, as long as the denial said. */
+static void test_denials_of_every_kind_are_remembered_for_their_own_kind(void **state)
+{
+    (void)state;
+    static const hirate_limit far[] = {
+        HIRATE_LEAKY_BUCKET_WITH("far-lb", 3, HIRATE_RATE(1, HIRATE_HOURS(1)), CACHED, HIRATE_FAIL_ERROR),
+        HIRATE_FIXED_WINDOW_WITH("far-fw", 3, HIRATE_DAYS(36500), CACHED, HIRATE_FAIL_ERROR),
+        HIRATE_QUOTA_WITH("far-q", 3, HIRATE_PER_MONTH, 0, CACHED, HIRATE_FAIL_ERROR),
+        HIRATE_SLIDING_LOG_WITH("far-sl", 3, HIRATE_DAYS(1), CACHED, HIRATE_FAIL_ERROR),
+        HIRATE_SLIDING_WINDOW_WITH("far-sw", 3, HIRATE_DAYS(1), CACHED, HIRATE_FAIL_ERROR),
+    };
+    driver d;
+    open_client(&d);
+    for (size_t i = 0; i < sizeof far / sizeof far[0]; i++) {
+        answer first, again;
+        driver_ask(&d, &first, &far[i], "n", 2);
+        driver_ask(&d, &first, &far[i], "n", 2);
+        assert_int_equal(first.result.verdict, HIRATE_DENIED);
+        assert_int_equal(first.result.source, HIRATE_SOURCE_REDIS);
+        driver_ask(&d, &again, &far[i], "n", 3);
+        assert_int_equal(again.result.verdict, HIRATE_DENIED);
+        assert_int_equal(again.result.source, HIRATE_SOURCE_CACHE);
+        assert_int_equal(again.result.remaining, 1);
+        assert_true(again.result.retry_after_ms <= first.result.retry_after_ms);
+        expect_asked(&d, &far[i], "n", 1);
+        expect_asked(&d, &far[i], "n", 4); /* never */
+    }
+    driver_close(&d);
 }
 
 static void test_denials_beyond_the_bound_are_forgotten(void **state)
@@ -300,6 +349,7 @@ int main(void)
         cmocka_unit_test_setup(test_denials_decided_before_a_reset_are_not_remembered, clear),
         cmocka_unit_test_setup(test_denials_end_in_time, clear),
         cmocka_unit_test_setup(test_denials_never_deny_what_redis_would_allow, clear),
+        cmocka_unit_test_setup(test_denials_of_every_kind_are_remembered_for_their_own_kind, clear),
         cmocka_unit_test_setup(test_denials_beyond_the_bound_are_forgotten, clear),
     };
     return cmocka_run_group_tests(tests, start, stop);

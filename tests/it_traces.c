@@ -64,13 +64,34 @@ static uint64_t any_size(trace *t, unsigned bits)
     return rng_next(&t->random) >> (63 - below(t, bits));
 }
 
-static void random_limit(trace *t, hirate_limit *limit)
+static void random_limit(trace *t, unsigned kind, hirate_limit *limit)
 {
     static const uint64_t periods[] = {1, 7, 1000, 13000, 999983, 1000000, 3000000, 60000000, UINT64_C(86400000000)};
     do {
-        uint64_t capacity = below(t, 8) == 0 ? below(t, 3) : any_size(t, below(t, 3) ? 12 : 50);
-        hirate_rate rate = {1 + any_size(t, below(t, 2) ? 8 : 40), periods[below(t, sizeof periods / sizeof *periods)]};
-        hirate_limit_token_bucket(limit, "trace", capacity, rate);
+        uint64_t most = below(t, 8) == 0 ? below(t, 3) : any_size(t, below(t, 3) ? 12 : 50);
+        uint64_t period = periods[below(t, sizeof periods / sizeof *periods)];
+        uint64_t window = below(t, 2) ? period : 1 + any_size(t, 40);
+        hirate_rate rate = {1 + any_size(t, below(t, 2) ? 8 : 40), period};
+        switch (kind) {
+        case HIRATE_KIND_LEAKY_BUCKET:
+            hirate_limit_leaky_bucket(limit, "trace", most, rate);
+            break;
+        case HIRATE_KIND_FIXED_WINDOW:
+            hirate_limit_fixed_window(limit, "trace", most, window);
+            break;
+        case HIRATE_KIND_QUOTA:
+            hirate_limit_quota(limit, "trace", most, (enum hirate_per)(1 + below(t, 4)),
+                               (int32_t)below(t, 2879) - 1439);
+            break;
+        case HIRATE_KIND_SLIDING_LOG:
+            hirate_limit_sliding_log(limit, "trace", most % 400, window);
+            break;
+        case HIRATE_KIND_SLIDING_WINDOW:
+            hirate_limit_sliding_window(limit, "trace", most, window);
+            break;
+        default:
+            hirate_limit_token_bucket(limit, "trace", most, rate);
+        }
     } while (hirate_limit_check(limit, NULL) != 0);
 }
 
@@ -150,9 +171,9 @@ static void random_request(trace *t, expectation *e)
 static void explain(const trace *t, const expectation *e)
 {
     const hirate_limit *limit = e->request.limit;
-    print_error("op %d cost %" PRIu64 " name '%s' at %" PRId64 " capacity=%" PRIu64 " rate=%" PRIu64 "/%" PRIu64
+    print_error("kind %d window %" PRIu64 " op %d cost %" PRIu64 " name '%s' at %" PRId64 " capacity=%" PRIu64 " rate=%" PRIu64 "/%" PRIu64
                 "us, after %" PRIu64 " equal answers; error %d %s\n",
-                (int)e->request.op, e->request.cost, names[e->name], t->now_us, limit->capacity, limit->rate.tokens,
+                (int)limit->kind, limit->window_us, (int)e->request.op, e->request.cost, names[e->name], t->now_us, limit->capacity, limit->rate.tokens,
                 limit->rate.period_us, t->compared, e->got.result.error, e->got.reason);
 }
 
@@ -213,6 +234,22 @@ static void one_turn(trace *t)
     t->promised_us = promise < DAY ? t->now_us + promise * 1000 : 0;
 }
 
+/* All limits of a round are of one kind: states of another are no matter of arithmetic. */
+static void run_round(trace *t, unsigned kind)
+{
+    for (int i = 0; i < LIMITS; i++)
+        random_limit(t, kind, &t->limits[i]);
+    for (int i = 0; i < NAMES; i++) {
+        t->limit[i] = 0;
+        assert_int_equal(hirate_local_new(&t->local[i], 4), 0);
+    }
+    for (int i = 0; i < (driver_slow() ? 40 : 150); i++)
+        one_turn(t);
+    for (int i = 0; i < NAMES; i++)
+        hirate_local_free(t->local[i]);
+    server_ask(t->redis, "FLUSHALL");
+}
+
 static void run_trace(const char *test, bool back)
 {
     trace t = {.random = rng_start(test), .now_us = NEW_YEAR, .back = back};
@@ -220,21 +257,11 @@ static void run_trace(const char *test, bool back)
     server_set_clock(t.redis, t.now_us);
     driver_open(&t.d, server_uri(t.redis));
     answer warm; /* a script not known yet may be sent again out of order; that is not to be met here */
-    random_limit(&t, &t.limits[0]);
+    random_limit(&t, HIRATE_KIND_TOKEN_BUCKET, &t.limits[0]);
     driver_ask(&t.d, &warm, &t.limits[0], "warm", 0);
-    int limits = driver_slow() ? 4 : 30, turns = driver_slow() ? 40 : 150;
-    for (int round = 0; round < limits; round++) {
-        for (int i = 0; i < LIMITS; i++)
-            random_limit(&t, &t.limits[i]);
-        for (int i = 0; i < NAMES; i++) {
-            t.limit[i] = 0;
-            assert_int_equal(hirate_local_new(&t.local[i], 4), 0);
-        }
-        for (int i = 0; i < turns; i++)
-            one_turn(&t);
-        for (int i = 0; i < NAMES; i++)
-            hirate_local_free(t.local[i]);
-        server_ask(t.redis, "FLUSHALL");
+    for (int round = 0; round < (driver_slow() ? 1 : 6); round++) {
+        for (unsigned kind = HIRATE_KIND_TOKEN_BUCKET; kind <= HIRATE_KIND_SLIDING_WINDOW; kind++)
+            run_round(&t, kind);
     }
     assert_int_equal(t.d.too_early, 0);
     print_message("%" PRIu64 " answers equal\n", t.compared);

@@ -46,7 +46,9 @@ static void test_limit_layout(void **state)
         FIELD(hirate_limit, policy, 8, 8),      FIELD(hirate_limit, capacity, 16, 8), FIELD(hirate_limit, rate, 24, 16),
         FIELD(hirate_rate, tokens, 0, 8),       FIELD(hirate_rate, period_us, 8, 8),  FIELD(hirate_limit, flags, 40, 4),
         FIELD(hirate_limit, on_failure, 44, 4), FIELD(hirate_limit, local_share_num, 48, 4),
-        FIELD(hirate_limit, local_share_den, 52, 4), FIELD(hirate_limit, reserved, 56, 48),
+        FIELD(hirate_limit, local_share_den, 52, 4), FIELD(hirate_limit, window_us, 56, 8),
+        FIELD(hirate_limit, offset_minutes, 64, 4),  FIELD(hirate_limit, per, 68, 4),
+        FIELD(hirate_limit, reserved, 72, 32),
     };
 
     (void)state;
@@ -183,6 +185,16 @@ static void test_enumerations_keep_their_numbers(void **state)
 {
     (void)state;
     assert_int_equal(HIRATE_KIND_TOKEN_BUCKET, 1);
+    assert_int_equal(HIRATE_KIND_LEAKY_BUCKET, 2);
+    assert_int_equal(HIRATE_KIND_FIXED_WINDOW, 3);
+    assert_int_equal(HIRATE_KIND_QUOTA, 4);
+    assert_int_equal(HIRATE_KIND_SLIDING_LOG, 5);
+    assert_int_equal(HIRATE_KIND_SLIDING_WINDOW, 6);
+    assert_int_equal(HIRATE_PER_NONE, 0);
+    assert_int_equal(HIRATE_PER_HOUR, 1);
+    assert_int_equal(HIRATE_PER_DAY, 2);
+    assert_int_equal(HIRATE_PER_WEEK, 3);
+    assert_int_equal(HIRATE_PER_MONTH, 4);
     assert_int_equal(HIRATE_OP_ACQUIRE, 1);
     assert_int_equal(HIRATE_OP_PEEK, 2);
     assert_int_equal(HIRATE_OP_RESET, 3);
@@ -208,6 +220,7 @@ static void test_constants_keep_their_values(void **state)
     assert_int_equal(HIRATE_POLICY_MAX, 64);
     assert_int_equal(HIRATE_POLICY_SIZE, 65);
     assert_int_equal(HIRATE_REASON_MAX, 255);
+    assert_int_equal(HIRATE_LOG_MAX, 8192);
     assert_int_equal(HIRATE_NAME_INT_SIZE, 20);
     assert_true(HIRATE_COST_MAX == (UINT64_C(1) << 53) - 1);
     assert_true(HIRATE_NEVER == INT64_MAX);

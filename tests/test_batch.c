@@ -190,15 +190,15 @@ static void test_taken_back_goes_before_what_came_since(void **state)
 
 static void assert_ops(fixture *f, const char *ops, size_t len)
 {
-    const hr_call *call = form(f);
+    hr_call *call = form(f);
 
     assert_int_equal(hr_batch_encode(call, &f->wire), 0);
     assert_true(call->number < 0x80);
-    /* behind the call's number, n = 1, p = 3000000, full = 18000000 and one key */
-    assert_int_equal(f->wire.ops.len, 13 + len);
+    /* behind the call's number, kind 1, n = 1, p = 3000000, full = 18000000 and one key */
+    assert_int_equal(f->wire.ops.len, 14 + len);
     assert_int_equal(f->wire.ops.data[0], call->number);
-    assert_memory_equal(f->wire.ops.data + 1, "\x01\xce\x00\x2d\xc6\xc0\xce\x01\x12\xa8\x80\x01", 12);
-    assert_memory_equal(f->wire.ops.data + 13, ops, len);
+    assert_memory_equal(f->wire.ops.data + 1, "\x01\x01\xce\x00\x2d\xc6\xc0\xce\x01\x12\xa8\x80\x01", 13);
+    assert_memory_equal(f->wire.ops.data + 14, ops, len);
     drain(f);
 }
 
@@ -227,7 +227,7 @@ static void test_runs_of_equal_costs_are_written_once(void **state)
 
 static void test_first_acquire_that_takes_nothing_is_written(void **state)
 {
-    static const char ahead[] = "\x02\x00\x02\xce\x00\x2d\xc6\xc0\x01";
+    static const char ahead[] = "\x02\x00\x01\xce\x00\x2d\xc6\xc0\x01";
     fixture *f = fixture_new(1, 8, 16);
 
     (void)state;
@@ -399,7 +399,7 @@ static void test_encode_with_each_allocation_failing_is_no_memory(void **state)
 
     (void)state;
     add(f, HIRATE_OP_ACQUIRE, 0, 1, 1);
-    const hr_call *call = form(f);
+    hr_call *call = form(f);
     for (bool failed = true; failed; failures += failed) {
         hr_script_call wire = {0};
         nomem_after(failures);

@@ -74,12 +74,13 @@ static void check_entry(const hr_call *call, const hr_call_key *entry, const uns
     }
     assert_int_equal(op > 0, decide_each(call, entry, &found));
     assert_true(op >= 0);
+    assert_int_equal(op, entry->runs);
     run_script(at, op, full, &left);
     assert_true(left.units == found.units);
     assert_true(left.lag == found.lag);
 }
 
-static void check_encoding(fixture *f, const hr_call *call, rng *r)
+static void check_encoding(fixture *f, hr_call *call, rng *r)
 {
     assert_int_equal(hr_batch_encode(call, &f->wire), 0);
     assert_int_equal(f->wire.key_count, call->key_count);
@@ -89,6 +90,7 @@ static void check_encoding(fixture *f, const hr_call *call, rng *r)
     assert_true((uint64_t)next_op(&at) == call->number);
     for (uint32_t i = 0; i < call->key_count;) {
         const hr_policy *policy = &call->keys[i].limit->policy;
+        assert_int_equal(next_op(&at), policy->kind);
         assert_true((uint64_t)next_op(&at) == policy->n);
         assert_true((uint64_t)next_op(&at) == policy->p);
         assert_true((uint64_t)next_op(&at) == policy->full);

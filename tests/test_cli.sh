@@ -65,6 +65,13 @@ wrong '--limit is missing' acquire --local bob
 wrong 'capacity' acquire --local --limit 'login token-bucket rate=1/3s' bob
 wrong 'rate' acquire --local --limit 'login token-bucket capacity=20 rate=0/3s' bob
 wrong '--limit' acquire --local --limit '' bob
+wrong 'token-bucket, leaky-bucket, fixed-window, quota, sliding-log, sliding-window' acquire --local \
+    --limit 'x leaking-bucket capacity=1 rate=1/s' bob
+wrong "'capacity': unknown key for fixed-window; accepted: limit, window, cache-denials, on-failure, local-share" \
+    acquire --local --limit 'x fixed-window capacity=1 window=1s' bob
+wrong 'offset' simulate --limit 'x quota limit=1 per=day offset=5' /dev/null
+wrong 'the largest that stays exact is 4503595123' \
+    acquire --local --limit 'x sliding-window limit=4503599628 window=1000001us' bob
 wrong 'only one limit' acquire --local --limit "$limit" --limit "$limit" bob
 wrong '--cost: given twice' acquire --local --limit "$limit" --cost 1 --cost=1 bob
 wrong '--local: given twice' acquire --local --limit "$limit" --local bob

@@ -202,6 +202,32 @@ static void test_what_turned_wrong_at_the_same_address_is_refused(void **state)
     limits_free(limits);
 }
 
+static void test_every_kind_is_compiled_and_kept_apart(void **state)
+{
+    static const hirate_limit each[] = {
+        HIRATE_TOKEN_BUCKET("login", 5, HIRATE_PER_SECOND(1)), HIRATE_LEAKY_BUCKET("login", 5, HIRATE_PER_SECOND(1)),
+        HIRATE_FIXED_WINDOW("login", 5, HIRATE_SECONDS(1)),    HIRATE_QUOTA("login", 5, HIRATE_PER_DAY, 0),
+        HIRATE_QUOTA("login", 5, HIRATE_PER_DAY, 60),          HIRATE_QUOTA("login", 5, HIRATE_PER_HOUR, 0),
+        HIRATE_SLIDING_LOG("login", 5, HIRATE_SECONDS(1)),     HIRATE_SLIDING_WINDOW("login", 5, HIRATE_SECONDS(1)),
+        HIRATE_SLIDING_WINDOW("login", 5, HIRATE_SECONDS(2)),
+    };
+    enum { COUNT = sizeof each / sizeof each[0] };
+    hr_limits *limits = limits_new();
+    hr_limit *limit[COUNT];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT; i++) {
+        limit[i] = use(limits, &each[i]);
+        assert_int_equal(limit[i]->policy.kind, each[i].kind);
+        assert_int_equal(limit[i]->name_hash, limit[0]->name_hash);
+        for (size_t j = 0; j < i; j++)
+            assert_ptr_not_equal(limit[j], limit[i]);
+    }
+    for (size_t i = 0; i < COUNT; i++)
+        assert_ptr_equal(use(limits, &each[i]), limit[i]);
+    limits_free(limits);
+}
+
 static void test_field_of_a_later_version_at_the_same_address_is_refused(void **state)
 {
     struct {
@@ -337,6 +363,7 @@ int main(void)
         cmocka_unit_test(test_each_field_makes_another_limit_and_policies_share_a_hash),
         cmocka_unit_test(test_change_at_the_same_address_is_noticed),
         cmocka_unit_test(test_what_turned_wrong_at_the_same_address_is_refused),
+        cmocka_unit_test(test_every_kind_is_compiled_and_kept_apart),
         cmocka_unit_test(test_field_of_a_later_version_at_the_same_address_is_refused),
         cmocka_unit_test(test_idle_limits_are_bounded),
         cmocka_unit_test(test_dropped_limit_is_not_found_by_its_address),

@@ -95,7 +95,7 @@ static void check_row(hirate_local *local, const vectors *v, const vector_row *r
 
 static void test_local_vectors_are_answered_field_by_field(void **state)
 {
-    char **paths = vectors_list("token_bucket_*.tsv");
+    char **paths = vectors_list("*.tsv");
     size_t files = 0;
 
     assert_non_null(paths);
@@ -107,7 +107,7 @@ static void test_local_vectors_are_answered_field_by_field(void **state)
             check_row(*state, &v, &v.rows[i], paths[files]);
         vectors_free(&v);
     }
-    assert_true(files >= 9);
+    assert_true(files >= 25);
     vectors_list_free(paths);
 }
 
@@ -304,6 +304,97 @@ static void test_local_reset_amid_others_loses_no_expiry(void **state)
     hirate_result result;
     assert_int_equal(decide(local, &request, NOW + 13000000, &result), HIRATE_EOVERLOAD);
     hirate_local_free(local);
+}
+
+/* ---------------------------------------------------------------------------------------------- other kinds -- */
+
+static const hirate_limit of_kinds[] = {
+    HIRATE_TOKEN_BUCKET("kind", 5, HIRATE_PER_SECOND(5)), HIRATE_LEAKY_BUCKET("kind", 5, HIRATE_PER_SECOND(5)),
+    HIRATE_FIXED_WINDOW("kind", 5, HIRATE_SECONDS(1)),    HIRATE_QUOTA("kind", 5, HIRATE_PER_HOUR, 0),
+    HIRATE_SLIDING_LOG("kind", 5, HIRATE_SECONDS(1)),     HIRATE_SLIDING_WINDOW("kind", 5, HIRATE_SECONDS(1)),
+};
+enum { OF_KINDS = sizeof of_kinds / sizeof of_kinds[0] };
+
+static void test_local_name_in_use_by_another_kind_is_a_state_error(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < OF_KINDS; i++) {
+        for (size_t j = 0; j < OF_KINDS; j++) {
+            hirate_local *local = NULL;
+            hirate_error error = {0, ""};
+            hirate_result result = {0};
+            hirate_request request = make_request(HIRATE_OP_ACQUIRE, &of_kinds[j], "secret", 1);
+
+            assert_int_equal(hirate_local_new(&local, 10), 0);
+            (void)ask(local, HIRATE_OP_ACQUIRE, &of_kinds[i], "secret", 3, NOW);
+            result.struct_size = (uint32_t)sizeof result;
+            int rc = hirate_local_decide(local, &request, NOW, &result, &error);
+            assert_int_equal(rc, i == j ? 0 : HIRATE_ESTATE);
+            request.op = HIRATE_OP_PEEK;
+            if (i != j) {
+                assert_non_null(strstr(error.text, "of this policy name; accepted: the same kind, or a reset first"));
+                assert_null(strstr(error.text, "secret"));
+                assert_int_equal(result.verdict, HIRATE_VERDICT_NONE);
+                assert_int_equal(hirate_local_decide(local, &request, NOW, &result, NULL), HIRATE_ESTATE);
+                /* Untouched, and of any kind it can be reset. */
+                assert_true(ask(local, HIRATE_OP_PEEK, &of_kinds[i], "secret", 0, NOW).remaining == 2);
+            }
+            assert_int_equal(ask(local, HIRATE_OP_RESET, &of_kinds[j], "secret", 0, NOW).used, 1);
+            assert_int_equal(ask(local, HIRATE_OP_RESET, &of_kinds[j], "secret", 0, NOW).used, 0);
+            assert_true(ask(local, HIRATE_OP_ACQUIRE, &of_kinds[j], "secret", 1, NOW).remaining == 4);
+            hirate_local_free(local);
+        }
+    }
+}
+
+static void test_local_name_no_longer_in_use_serves_another_kind(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < OF_KINDS; i++) {
+        hirate_local *local = NULL;
+
+        assert_int_equal(hirate_local_new(&local, 1), 0);
+        int64_t reset_ms = ask(local, HIRATE_OP_ACQUIRE, &of_kinds[i], "a", 3, NOW).reset_ms;
+        int64_t later = NOW + 1000 * reset_ms + 1000;
+        assert_true(ask(local, HIRATE_OP_ACQUIRE, &of_kinds[(i + 1) % OF_KINDS], "a", 1, later).remaining == 4);
+        hirate_local_free(local);
+    }
+}
+
+/* Names of every kind under one policy each, with changing limits, expiring and crowding each other out: what is
+ * answered depends on a name's own past only. */
+static void test_local_random_names_of_all_kinds_do_not_disturb_each_other(void **state)
+{
+    enum { NAMES = 12, STEPS = 30000 };
+    rng r = rng_start("test_local_random_names_of_all_kinds_do_not_disturb_each_other");
+    hirate_local *together = NULL, *alone[OF_KINDS][NAMES];
+    int64_t now_us = NOW;
+
+    (void)state;
+    assert_int_equal(hirate_local_new(&together, OF_KINDS * NAMES), 0);
+    for (size_t i = 0; i < OF_KINDS; i++)
+        for (size_t j = 0; j < NAMES; j++)
+            assert_int_equal(hirate_local_new(&alone[i][j], 1), 0);
+    for (int step = 0; step < STEPS; step++) {
+        size_t i = rng_upto(&r, OF_KINDS - 1), j = rng_upto(&r, NAMES - 1);
+        char name[2] = {(char)('a' + j), '\0'}, policy[2] = {(char)('0' + i), '\0'};
+        hirate_limit limit = of_kinds[i];
+        enum hirate_op op = rng_upto(&r, 30) == 0 ? HIRATE_OP_RESET : HIRATE_OP_ACQUIRE;
+        uint64_t cost = rng_upto(&r, 3);
+
+        limit.policy = policy;
+        limit.capacity = 5 + rng_upto(&r, 2);
+        hirate_result a = ask(together, op, &limit, name, cost, now_us);
+        hirate_result b = ask(alone[i][j], op, &limit, name, cost, now_us);
+        assert_int_equal(a.verdict, b.verdict);
+        assert_true(a.remaining == b.remaining && a.retry_after_ms == b.retry_after_ms && a.used == b.used);
+        assert_true(a.reset_ms == b.reset_ms && a.delay_ms == b.delay_ms);
+        now_us += (int64_t)rng_upto(&r, 20000);
+    }
+    hirate_local_free(together);
+    for (size_t i = 0; i < OF_KINDS; i++)
+        for (size_t j = 0; j < NAMES; j++)
+            hirate_local_free(alone[i][j]);
 }
 
 /* What the engine should answer, kept in the plainest way: an array, searched in full. */
@@ -511,6 +602,9 @@ int main(void)
         cmocka_unit_test(test_local_key_bound_refuses_until_one_expires),
         cmocka_unit_test(test_local_flood_of_names_is_bounded_and_recovers),
         cmocka_unit_test(test_local_reset_amid_others_loses_no_expiry),
+        cmocka_unit_test(test_local_name_in_use_by_another_kind_is_a_state_error),
+        cmocka_unit_test(test_local_name_no_longer_in_use_serves_another_kind),
+        cmocka_unit_test(test_local_random_names_of_all_kinds_do_not_disturb_each_other),
         cmocka_unit_test(test_local_random_trace_stores_exactly_what_is_live),
         WITH_LOCAL(test_local_wrong_request_is_named),
         WITH_LOCAL(test_local_wrong_limit_is_refused_after_a_good_one),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every allocation of the local engine and its hash table, failed in turn. The two sources are compiled in here with
- * their allocations counted, so this test must not be linked with their objects.
+ * Every allocation of the local engine, its hash table and its logs, failed in turn. The sources are compiled in here
+ * with their allocations counted, so this test must not be linked with their objects.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,13 +43,15 @@ static void *counted_realloc(void *old, size_t size)
 #define realloc counted_realloc
 #include "../src/hash.c"
 #include "../src/local.c"
+#include "../src/log_buffer.c"
 #undef malloc
 #undef calloc
 #undef realloc
 
 static const hirate_limit one = HIRATE_TOKEN_BUCKET("one", 1, HIRATE_PER_SECOND(1));
 
-static int acquire(hirate_local *local, int number, hirate_result *result, hirate_error *error)
+static int acquire_at(hirate_local *local, const hirate_limit *limit, int number, int64_t now_us, hirate_result *result,
+                      hirate_error *error)
 {
     char name[16];
     hirate_request request;
@@ -58,13 +60,18 @@ static int acquire(hirate_local *local, int number, hirate_result *result, hirat
     request.struct_size = (uint32_t)sizeof request;
     request.version = HIRATE_REQUEST_VERSION;
     request.op = HIRATE_OP_ACQUIRE;
-    request.limit = &one;
+    request.limit = limit;
     request.name = name;
     request.name_len = (size_t)snprintf(name, sizeof name, "n%d", number);
     request.cost = 1;
     memset(result, 0, sizeof *result);
     result->struct_size = (uint32_t)sizeof *result;
-    return hirate_local_decide(local, &request, 1000000, result, error);
+    return hirate_local_decide(local, &request, now_us, result, error);
+}
+
+static int acquire(hirate_local *local, int number, hirate_result *result, hirate_error *error)
+{
+    return acquire_at(local, &one, number, 1000000, result, error);
 }
 
 static void test_local_new_without_memory_fails_and_sets_nothing(void **state)
@@ -117,6 +124,40 @@ static void test_local_acquire_without_memory_takes_nothing(void **state)
     hirate_local_free(local);
 }
 
+/* A log's first entries and each growth; also of a name that was not there, which must not stay behind without a log.
+ */
+static void test_local_log_without_memory_takes_nothing(void **state)
+{
+    enum { MAX = 100 };
+    static const hirate_limit log = HIRATE_SLIDING_LOG("log", MAX, HIRATE_SECONDS(1));
+    hirate_local *local = NULL;
+    hirate_result result;
+    hirate_error error;
+    int failures = 0;
+
+    (void)state;
+    assert_int_equal(hirate_local_new(&local, 2), 0);
+    for (int i = 0; i < MAX; i++) {
+        for (int left = 0;; left++) {
+            allocations_left = left;
+            int rc = acquire_at(local, &log, 0, 1000000 + i, &result, &error);
+            if (rc == 0)
+                break;
+            assert_int_equal(rc, HIRATE_ENOMEM);
+            assert_int_equal(error.code, HIRATE_ENOMEM);
+            assert_true(i > 0 || local->table.count == 0);
+            failures++;
+        }
+        assert_int_equal(result.verdict, HIRATE_ALLOWED);
+        assert_true(result.remaining == (uint64_t)(MAX - 1 - i));
+    }
+    allocations_left = INT_MAX;
+    assert_true(failures >= 8); /* an entry, the heap, its log and six times more */
+    assert_int_equal(acquire_at(local, &log, 0, 1000000 + MAX, &result, &error), 0);
+    assert_int_equal(result.verdict, HIRATE_DENIED);
+    hirate_local_free(local);
+}
+
 static void test_table_without_memory_to_grow_works_on(void **state)
 {
     enum { MEMBERS = 100 };
@@ -143,6 +184,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_local_new_without_memory_fails_and_sets_nothing),
         cmocka_unit_test(test_local_acquire_without_memory_takes_nothing),
+        cmocka_unit_test(test_local_log_without_memory_takes_nothing),
         cmocka_unit_test(test_table_without_memory_to_grow_works_on),
     };
 

@@ -82,11 +82,11 @@ static void test_limit_header_wrong_is_named(void **state)
     limit = make(1, 1, 1);
     limit.kind = HIRATE_KIND_INVALID;
     assert_refused(&limit, "limit.kind: 0", "token bucket");
-    limit.kind = 2;
-    assert_refused(&limit, "limit.kind: 2", "token bucket");
+    limit.kind = 7;
+    assert_refused(&limit, "limit.kind: 7", "6 (sliding window)");
     limit = make(1, 1, 1);
-    limit.reserved[5] = 9;
-    assert_refused(&limit, "limit.reserved: element 5 is 9", "accepted: 0");
+    limit.reserved[3] = 9;
+    assert_refused(&limit, "limit.reserved: element 3 is 9", "accepted: 0");
     assert_refused(NULL, "limit: is NULL", "a limit");
 }
 
@@ -196,6 +196,190 @@ static void test_limit_rate_product_fails_one_past_the_bound(void **state)
     assert_int_equal(hirate_limit_check(&limit, NULL), 0);
 }
 
+/* ------------------------------------------------------------------------------------------------- window kinds -- */
+
+static void test_limit_each_kind_compiles(void **state)
+{
+    static const hirate_limit limits[] = {
+        HIRATE_LEAKY_BUCKET("p", 20, HIRATE_RATE(2, HIRATE_SECONDS(6))),
+        HIRATE_FIXED_WINDOW("p", 10, HIRATE_SECONDS(1)),
+        HIRATE_QUOTA("p", 10, HIRATE_PER_WEEK, -330),
+        HIRATE_SLIDING_LOG("p", 10, HIRATE_SECONDS(1)),
+        HIRATE_SLIDING_WINDOW("p", UINT64_C(1) << 33, HIRATE_SECONDS(1)),
+    };
+    hr_policy policies[5];
+
+    (void)state;
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(hr_policy_compile(&policies[i], &limits[i], NULL), 0);
+        assert_int_equal(policies[i].kind, i + 2);
+        assert_string_equal(policies[i].name, "p");
+        assert_true(policies[i].capacity == limits[i].capacity);
+    }
+    assert_true(policies[0].n == 1 && policies[0].p == 3000000 && policies[0].full == 60000000);
+    assert_true(policies[1].window_us == 1000000);
+    assert_true(policies[2].per == HIRATE_PER_WEEK && policies[2].offset_us == INT64_C(-19800000000));
+    assert_true(policies[3].window_us == 1000000);
+    assert_true(policies[4].window_us == 1000000 && policies[4].tick_us == 1000 && policies[4].window == 1000);
+}
+
+static void test_limit_functions_equal_macros(void **state)
+{
+    static const hirate_limit constants[] = {
+        HIRATE_LEAKY_BUCKET("p", 3, HIRATE_PER_SECOND(4)), HIRATE_FIXED_WINDOW("p", 3, HIRATE_SECONDS(4)),
+        HIRATE_QUOTA("p", 3, HIRATE_PER_MONTH, 60),        HIRATE_SLIDING_LOG("p", 3, HIRATE_SECONDS(4)),
+        HIRATE_SLIDING_WINDOW("p", 3, HIRATE_SECONDS(4)),
+    };
+    hirate_limit made[5];
+
+    (void)state;
+    hirate_limit_leaky_bucket(&made[0], constants[0].policy, 3, (hirate_rate){4, 1000000});
+    hirate_limit_fixed_window(&made[1], constants[1].policy, 3, 4000000);
+    hirate_limit_quota(&made[2], constants[2].policy, 3, HIRATE_PER_MONTH, 60);
+    hirate_limit_sliding_log(&made[3], constants[3].policy, 3, 4000000);
+    hirate_limit_sliding_window(&made[4], constants[4].policy, 3, 4000000);
+    for (size_t i = 0; i < 5; i++)
+        assert_memory_equal(&made[i], &constants[i], sizeof made[i]);
+}
+
+static void test_limit_windows_hold_at_the_bound_and_fail_past_it(void **state)
+{
+    hirate_limit limit;
+
+    (void)state;
+    hirate_limit_fixed_window(&limit, "p", TWO_53 - 1, TWO_52);
+    assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+    limit.capacity++;
+    assert_refused(&limit, "limit: 9007199254740992 is too large for a fixed-window", "0 to 9007199254740991");
+    hirate_limit_fixed_window(&limit, "p", 1, TWO_52 + 1);
+    assert_refused(&limit, "window: 4503599627370497", "1 to 4503599627370496");
+    hirate_limit_fixed_window(&limit, "p", 1, 0);
+    assert_refused(&limit, "window: 0 microseconds", "1 to 4503599627370496");
+    hirate_limit_sliding_log(&limit, "p", HIRATE_LOG_MAX, TWO_52);
+    assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+    limit.capacity++;
+    assert_refused(&limit, "limit: 8193 is too large for a sliding-log", "0 to 8192");
+    hirate_limit_sliding_window(&limit, "p", 1, TWO_52);
+    assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+    limit.capacity++;
+    assert_refused(&limit, "limit: 2 is too large for window 4503599627370496us", "the largest that stays exact is 1");
+    hirate_limit_sliding_window(&limit, "p", TWO_52, 1000000);
+    assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+    limit.capacity++;
+    assert_refused(&limit, "limit: 4503599627370497 is too large for window s",
+                   "the largest that stays exact is 4503599627370496");
+    limit.window_us = 0;
+    assert_refused(&limit, "window: 0 microseconds", "1 to");
+}
+
+static void test_limit_calendar_is_checked(void **state)
+{
+    hirate_limit limit;
+
+    (void)state;
+    for (int32_t per = HIRATE_PER_HOUR; per <= HIRATE_PER_MONTH; per++) {
+        hirate_limit_quota(&limit, "p", 1, (enum hirate_per)per, per % 2 ? 1439 : -1439);
+        assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+    }
+    limit.per = 0;
+    assert_refused(&limit, "per: 0", "hour, day, week, month");
+    limit.per = 5;
+    assert_refused(&limit, "per: 5", "hour, day, week, month");
+    limit.per = HIRATE_PER_DAY;
+    limit.offset_minutes = 1440;
+    assert_refused(&limit, "offset: 1440 minutes", "-1439 to 1439");
+    limit.offset_minutes = INT32_MIN;
+    assert_refused(&limit, "offset: -2147483648 minutes", "-23:59 to +23:59");
+}
+
+static void test_limit_field_of_another_kind_is_refused(void **state)
+{
+    hirate_limit limit = make(1, 1, 1);
+
+    (void)state;
+    limit.window_us = 1;
+    assert_refused(&limit, "window: given to a token-bucket", "accepted: 0");
+    limit = make(1, 1, 1);
+    limit.per = 1;
+    assert_refused(&limit, "per: given to a token-bucket", "accepted: 0");
+    limit = make(1, 1, 1);
+    limit.kind = HIRATE_KIND_LEAKY_BUCKET;
+    limit.offset_minutes = -1;
+    assert_refused(&limit, "offset: given to a leaky-bucket", "accepted: 0");
+    hirate_limit_sliding_log(&limit, "p", 1, 1);
+    limit.rate.period_us = 1;
+    assert_refused(&limit, "rate: given to a sliding-log", "accepted: 0");
+    hirate_limit_fixed_window(&limit, "p", 1, 1);
+    limit.offset_minutes = 1;
+    assert_refused(&limit, "offset: given to a fixed-window", "accepted: 0");
+    hirate_limit_quota(&limit, "p", 1, HIRATE_PER_DAY, 0);
+    limit.window_us = 1;
+    assert_refused(&limit, "window: given to a quota", "accepted: 0");
+    limit.window_us = 0;
+    limit.rate.tokens = 1;
+    assert_refused(&limit, "rate: given to a quota", "accepted: 0");
+}
+
+/* A window's limit is shared out, rounded down; its length is not. */
+static void test_limit_local_share_of_each_kind(void **state)
+{
+    static const hirate_limit limits[] = {
+        HIRATE_LEAKY_BUCKET_WITH("p", 10, HIRATE_PER_SECOND(9), HIRATE_LIMIT_CACHE_DENIALS, HIRATE_FAIL_LOCAL(1, 3)),
+        HIRATE_FIXED_WINDOW_WITH("p", 10, HIRATE_SECONDS(1), 0, HIRATE_FAIL_LOCAL(1, 3)),
+        HIRATE_QUOTA_WITH("p", 10, HIRATE_PER_WEEK, -330, 0, HIRATE_FAIL_LOCAL(1, 3)),
+        HIRATE_SLIDING_LOG_WITH("p", 10, HIRATE_SECONDS(1), 0, HIRATE_FAIL_LOCAL(1, 3)),
+        HIRATE_SLIDING_WINDOW_WITH("p", 10, HIRATE_SECONDS(1), 0, HIRATE_FAIL_LOCAL(1, 3)),
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        assert_int_equal(hirate_limit_check(&limits[i], NULL), 0);
+        hirate_limit share = hr_limit_local_share(&limits[i]);
+
+        assert_int_equal(hirate_limit_check(&share, NULL), 0);
+        assert_true(share.capacity == 3 && share.kind == limits[i].kind && share.policy == limits[i].policy);
+        assert_true(share.window_us == limits[i].window_us && share.per == limits[i].per &&
+                    share.offset_minutes == limits[i].offset_minutes);
+        assert_true(share.rate.tokens == (i == 0 ? 3 : 0) && share.rate.period_us == (i == 0 ? 1000000 : 0));
+        assert_true(share.flags == 0 && share.on_failure == HIRATE_ON_FAILURE_ERROR && share.local_share_den == 0);
+    }
+}
+
+/* L·W <= 2^52 in the finest tick of 1 us, 1 ms, 1 s that divides W, as written, and the nearest that works. */
+static void test_limit_random_sliding_window_is_refused_exactly_when_not_exact(void **state)
+{
+    rng r = rng_start("test_limit_random_sliding_window_is_refused_exactly_when_not_exact");
+    size_t accepted = 0, suggested = 0;
+
+    (void)state;
+    for (int i = 0; i < 20000; i++) {
+        static const uint64_t ticks[] = {1, 1000, 1000000};
+        uint64_t window_us = ticks[rng_upto(&r, 2)] * rng_magnitude(&r, 32), tick = 0;
+        hirate_limit limit;
+        hirate_error error;
+        hr_policy policy;
+
+        hirate_limit_sliding_window(&limit, "p", rng_magnitude(&r, 53), window_us);
+        for (int t = 2; t >= 0; t--)
+            if (window_us % ticks[t] == 0 && (u128)limit.capacity * (window_us / ticks[t]) <= TWO_52)
+                tick = ticks[t];
+        assert_int_equal(hr_policy_compile(&policy, &limit, &error) == 0, tick != 0);
+        accepted += tick != 0;
+        if (tick != 0) {
+            assert_true(policy.tick_us == tick && policy.window == window_us / tick);
+            continue;
+        }
+        const char *largest = strstr(error.text, "the largest that stays exact is ");
+        assert_non_null(largest);
+        suggested++;
+        limit.capacity = strtoull(largest + strlen("the largest that stays exact is "), NULL, 10);
+        assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+        limit.capacity++;
+        assert_int_equal(hirate_limit_check(&limit, NULL), HIRATE_EINVAL);
+    }
+    assert_true(accepted > 1000 && suggested > 1000);
+}
+
 /* The three conditions as written, on random limits around their bounds. */
 static void test_limit_random_is_refused_exactly_when_not_exact(void **state)
 {
@@ -246,6 +430,13 @@ int main(void)
         cmocka_unit_test(test_limit_ranges_hold_at_the_bound_and_fail_past_it),
         cmocka_unit_test(test_limit_capacity_product_fails_one_past_the_bound),
         cmocka_unit_test(test_limit_rate_product_fails_one_past_the_bound),
+        cmocka_unit_test(test_limit_each_kind_compiles),
+        cmocka_unit_test(test_limit_functions_equal_macros),
+        cmocka_unit_test(test_limit_windows_hold_at_the_bound_and_fail_past_it),
+        cmocka_unit_test(test_limit_calendar_is_checked),
+        cmocka_unit_test(test_limit_field_of_another_kind_is_refused),
+        cmocka_unit_test(test_limit_local_share_of_each_kind),
+        cmocka_unit_test(test_limit_random_sliding_window_is_refused_exactly_when_not_exact),
         cmocka_unit_test(test_limit_random_is_refused_exactly_when_not_exact),
     };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls byte for byte and through a decoder of their own; replies, right and wrong; no memory. */
+/* Calls byte for byte and through a decoder of their own; no memory. Replies: test_script_reply.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,6 @@
 #include "script.h"
 #include "support/nomem.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,7 +114,8 @@ static void assert_arg(const decoded *d, size_t i, const char *text)
 
 static void test_one_acquire_byte_for_byte(void **state)
 {
-    static const char ops[] = "\x98\x05\x01\xce\x00\x2d\xc6\xc0\xce\x03\x93\x87\x00\x01\x01\xce\x00\x2d\xc6\xc0\x01";
+    static const char ops[] =
+        "\x99\x05\x01\x01\xce\x00\x2d\xc6\xc0\xce\x03\x93\x87\x00\x01\x01\xce\x00\x2d\xc6\xc0\x01";
     hr_script_call call = {0};
     char expected[256];
 
@@ -129,17 +129,17 @@ static void test_one_acquire_byte_for_byte(void **state)
 
     int head =
         snprintf(expected, sizeof expected,
-                 "*5\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n1\r\n$14\r\nhirate:login:a\r\n$21\r\n", hr_script_sha1());
-    assert_int_equal(call.command.len, (size_t)head + 23);
+                 "*5\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n1\r\n$14\r\nhirate:login:a\r\n$22\r\n", hr_script_sha1());
+    assert_int_equal(call.command.len, (size_t)head + 24);
     assert_memory_equal(call.command.data, expected, (size_t)head);
-    assert_memory_equal(call.command.data + head, ops, 21);
-    assert_memory_equal(call.command.data + head + 21, "\r\n", 3); /* NUL behind it */
+    assert_memory_equal(call.command.data + head, ops, 22);
+    assert_memory_equal(call.command.data + head + 22, "\r\n", 3); /* NUL behind it */
     hr_script_free(&call);
 }
 
 static void test_reset_and_peek_byte_for_byte(void **state)
 {
-    static const char ops[] = "\x97\x05\x01\xce\x00\x2d\xc6\xc0\xce\x03\x93\x87\x00\x02\xff\x00";
+    static const char ops[] = "\x98\x05\x01\x01\xce\x00\x2d\xc6\xc0\xce\x03\x93\x87\x00\x02\xff\x00";
     hr_script_call call = {0};
 
     (void)state;
@@ -160,8 +160,9 @@ static void test_reset_and_peek_byte_for_byte(void **state)
 
 static void test_several_limits_and_keys_are_read_back(void **state)
 {
-    static const hr_policy other = {.capacity = 3, .n = 7, .p = 2, .full = 6, .kind = HIRATE_KIND_TOKEN_BUCKET};
-    static const int64_t expected[] = {NUMBER, 1, 3000000, 60000000, 2, 2, 3000000, 5, 6000000, 1, -1, 7, 2, 6, 1, 0};
+    static const hr_policy other = {.capacity = 3, .n = 7, .p = 2, .full = 6, .kind = HIRATE_KIND_LEAKY_BUCKET};
+    static const int64_t expected[] = {NUMBER,  1, 1,  3000000, 60000000, 2, 2, 3000000, 5,
+                                       6000000, 1, -1, 2,       7,        2, 6, 1,       0};
     hr_script_call call = {0};
 
     (void)state;
@@ -375,90 +376,10 @@ static void test_each_allocation_failing_is_no_memory_and_later_works(void **sta
         assert_int_equal(write_long_call(&call), 0);
         const decoded *d = decode(&call.command);
         assert_int_equal(d->argc, 16);
-        assert_int_equal(d->op_count, 1 + 4 + 12 * 201);
+        assert_int_equal(d->op_count, 1 + 5 + 12 * 201);
         hr_script_free(&call);
     }
     assert_true(failures >= 6); /* three buffers, each grown at least once */
-}
-
-/* --------------------------------------------------------------------------------------------------- reading -- */
-
-static void put_double(char *to, double value)
-{
-    uint64_t bits;
-
-    memcpy(&bits, &value, sizeof bits);
-    for (unsigned i = 0; i < 8; i++)
-        to[i] = (char)(bits >> (8 * i) & 0xff);
-}
-
-static bool head_ok(double now, double echo, uint32_t number, int64_t *now_us)
-{
-    char reply[16];
-
-    put_double(reply, now);
-    put_double(reply + 8, echo);
-    return hr_script_reply_ok(reply, sizeof reply, 0, number, now_us);
-}
-
-static bool now_ok(double now, int64_t *now_us)
-{
-    return head_ok(now, NUMBER, NUMBER, now_us);
-}
-
-static hr_script_found found(double units, double lag, uint64_t most)
-{
-    char reply[16 + 2 * 16];
-
-    memset(reply, 0xff, sizeof reply);
-    put_double(reply + 32, units);
-    put_double(reply + 40, lag);
-    return hr_script_read(reply, 1, most);
-}
-
-static void test_reply_length_is_exact(void **state)
-{
-    char reply[16 + 3 * 16 + 1] = {0};
-    int64_t now_us = -7;
-
-    (void)state;
-    for (size_t len = 0; len <= sizeof reply; len++) {
-        for (uint32_t keys = 0; keys <= 3; keys++)
-            assert_int_equal(hr_script_reply_ok(reply, len, keys, 0, &now_us), len == 16 + 16 * keys);
-    }
-    assert_false(hr_script_reply_ok(reply, sizeof reply - 1, UINT32_MAX, 0, &now_us));
-}
-
-static void test_reply_time_is_an_integer_below_2_53(void **state)
-{
-    static const double bad[] = {-1, -0.5, 0.5, 1e15 + 0.5, 9007199254740992.0, 1e300, INFINITY, -INFINITY, NAN};
-    int64_t now_us = -7;
-
-    (void)state;
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_false(now_ok(bad[i], &now_us));
-        assert_true(now_us == -7);
-    }
-    assert_true(now_ok(1700000000123456.0, &now_us));
-    assert_true(now_us == INT64_C(1700000000123456));
-    assert_true(now_ok(9007199254740991.0, &now_us));
-    assert_true(now_us == INT64_C(9007199254740991));
-    assert_true(now_ok(0, &now_us));
-    assert_true(now_us == 0);
-}
-
-static void test_reply_carries_its_calls_number(void **state)
-{
-    static const double bad[] = {0, 6, -5, 5.5, 5 + 4294967296.0, 1e300, INFINITY, NAN};
-    int64_t now_us = -7;
-
-    (void)state;
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        assert_false(head_ok(1, bad[i], NUMBER, &now_us));
-    assert_true(now_us == -7);
-    assert_true(head_ok(1, 0, 0, &now_us));
-    assert_true(head_ok(1, UINT32_MAX, UINT32_MAX, &now_us));
-    assert_false(head_ok(1, 4294967296.0, 0, &now_us));
 }
 
 static void test_number_takes_up_to_four_bytes(void **state)
@@ -474,37 +395,42 @@ static void test_number_takes_up_to_four_bytes(void **state)
     hr_script_free(&call);
 }
 
-static void test_bucket_is_read_up_to_most(void **state)
+/* What the script wants to know of a limit of each kind; see lua/acquire.lua. */
+static void test_each_kind_sends_its_own_parameters(void **state)
 {
-    const uint64_t most = UINT64_C(1) << 52;
+    static const struct {
+        hr_policy policy;
+        size_t count;
+        int64_t ops[6];
+    } cases[] = {
+        {{.kind = HIRATE_KIND_TOKEN_BUCKET, .capacity = 3, .n = 7, .p = 2, .full = 6}, 5, {1, 7, 2, 6, 9}},
+        {{.kind = HIRATE_KIND_LEAKY_BUCKET, .capacity = 3, .n = 7, .p = 2, .full = 6}, 5, {2, 7, 2, 6, 9}},
+        {{.kind = HIRATE_KIND_FIXED_WINDOW, .capacity = 5, .window_us = 60000000}, 4, {3, 5, 60000000, 9}},
+        {{.kind = HIRATE_KIND_QUOTA, .capacity = 5, .per = HIRATE_PER_MONTH, .offset_us = -INT64_C(86340000000)},
+         5,
+         {4, 5, 4, 60000000, 9}},
+        {{.kind = HIRATE_KIND_QUOTA, .capacity = HIRATE_COST_MAX, .per = HIRATE_PER_DAY, .offset_us = 86340000000},
+         5,
+         {4, HIRATE_COST_MAX, 2, 172740000000, 9}},
+        {{.kind = HIRATE_KIND_SLIDING_LOG, .capacity = 8192, .window_us = HR_WINDOW_MAX},
+         4,
+         {5, 8192, (int64_t)HR_WINDOW_MAX, 9}},
+        {{.kind = HIRATE_KIND_SLIDING_WINDOW, .capacity = 5, .window_us = 60000000, .tick_us = 1000, .window = 60000},
+         5,
+         {6, 5, 60000000, 1000, 9}},
+    };
+    hr_script_call call = {0};
 
     (void)state;
-    hr_script_found it = found(4503599627370496.0, 17, most);
-    assert_int_equal(it.what, HR_FOUND_BUCKET);
-    assert_true(it.units == most && it.lag == 17);
-    it = found(0, 4503599627370496.0, most);
-    assert_int_equal(it.what, HR_FOUND_BUCKET);
-    assert_true(it.units == 0 && it.lag == most);
-    assert_int_equal(found(4503599627370497.0, 0, most).what, HR_FOUND_INVALID);
-    assert_int_equal(found(0, 4503599627370497.0, most).what, HR_FOUND_INVALID);
-    assert_int_equal(found(1, 0, 1).what, HR_FOUND_BUCKET);
-    assert_int_equal(found(2, 0, 1).what, HR_FOUND_INVALID);
-    assert_int_equal(found(0, 0, 0).what, HR_FOUND_BUCKET);
-}
-
-static void test_minus_one_is_foreign_and_nothing_else_is(void **state)
-{
-    static const double bad[] = {-2, -0.5, -1.5, 0.5, 1e300, -1e300, INFINITY, -INFINITY, NAN};
-
-    (void)state;
-    assert_int_equal(found(-1, 0, 100).what, HR_FOUND_FOREIGN);
-    assert_int_equal(found(-1, 1, 100).what, HR_FOUND_INVALID);
-    assert_int_equal(found(-1, NAN, 100).what, HR_FOUND_INVALID);
-    assert_int_equal(found(0, -1, 100).what, HR_FOUND_INVALID);
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_int_equal(found(bad[i], 0, 100).what, HR_FOUND_INVALID);
-        assert_int_equal(found(0, bad[i], 100).what, HR_FOUND_INVALID);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        hr_script_begin(&call, NUMBER);
+        hr_script_limit(&call, &cases[i].policy, 9);
+        assert_int_equal(hr_script_finish(&call, HR_SCRIPT_BY_SHA), 0);
+        const decoded *d = decode(&call.command);
+        assert_int_equal(d->op_count, 1 + cases[i].count);
+        assert_memory_equal(d->ops + 1, cases[i].ops, cases[i].count * sizeof cases[i].ops[0]);
     }
+    hr_script_free(&call);
 }
 
 int main(void)
@@ -518,12 +444,8 @@ int main(void)
         cmocka_unit_test(test_most_keys_are_counted_in_decimal),
         cmocka_unit_test(test_text_is_what_the_sha1_names),
         cmocka_unit_test(test_each_allocation_failing_is_no_memory_and_later_works),
-        cmocka_unit_test(test_reply_length_is_exact),
-        cmocka_unit_test(test_reply_time_is_an_integer_below_2_53),
-        cmocka_unit_test(test_reply_carries_its_calls_number),
         cmocka_unit_test(test_number_takes_up_to_four_bytes),
-        cmocka_unit_test(test_bucket_is_read_up_to_most),
-        cmocka_unit_test(test_minus_one_is_foreign_and_nothing_else_is),
+        cmocka_unit_test(test_each_kind_sends_its_own_parameters),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

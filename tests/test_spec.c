@@ -49,7 +49,54 @@ static void test_spec_well_formed_is_read(void **state)
         assert_true(limit.rate.tokens == cases[i].tokens);
         assert_true(limit.rate.period_us == cases[i].period_us);
         assert_int_equal(limit.kind, HIRATE_KIND_TOKEN_BUCKET);
+        assert_true(limit.window_us == 0 && limit.offset_minutes == 0 && limit.per == 0);
         assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+    }
+}
+
+static void test_spec_of_each_algorithm_equals_its_initialiser(void **state)
+{
+    static const struct {
+        const char *spec;
+        hirate_limit limit;
+    } cases[] = {
+        {"x token-bucket capacity=7 rate=3/s", HIRATE_TOKEN_BUCKET("x", 7, HIRATE_PER_SECOND(3))},
+        {"x leaky-bucket rate=7/13ms capacity=7",
+         HIRATE_LEAKY_BUCKET("x", 7, HIRATE_RATE(7, HIRATE_MILLISECONDS(13)))},
+        {"x fixed-window limit=0 window=us", HIRATE_FIXED_WINDOW("x", 0, HIRATE_MICROSECONDS(1))},
+        {"x fixed-window window=52124d limit=9007199254740991",
+         HIRATE_FIXED_WINDOW("x", HIRATE_COST_MAX, HIRATE_DAYS(52124))},
+        {"x quota limit=100 per=hour", HIRATE_QUOTA("x", 100, HIRATE_PER_HOUR, 0)},
+        {"x quota offset=+05:30 limit=100 per=day", HIRATE_QUOTA("x", 100, HIRATE_PER_DAY, 330)},
+        {"x quota limit=100 per=week offset=-00:01", HIRATE_QUOTA("x", 100, HIRATE_PER_WEEK, -1)},
+        {"x quota limit=100 per=month offset=-23:59", HIRATE_QUOTA("x", 100, HIRATE_PER_MONTH, -1439)},
+        {"x sliding-log limit=8192 window=90s", HIRATE_SLIDING_LOG("x", 8192, HIRATE_SECONDS(90))},
+        {"x sliding-window limit=4503599627370496 window=s",
+         HIRATE_SLIDING_WINDOW("x", INT64_C(4503599627370496), HIRATE_SECONDS(1))},
+        {"x sliding-window limit=10 window=7m cache-denials=yes on-failure=local local-share=1/3",
+         HIRATE_SLIDING_WINDOW_WITH("x", 10, HIRATE_MINUTES(7), HIRATE_LIMIT_CACHE_DENIALS, HIRATE_FAIL_LOCAL(1, 3))},
+        {"x quota limit=10 per=day on-failure=open",
+         HIRATE_QUOTA_WITH("x", 10, HIRATE_PER_DAY, 0, 0, HIRATE_FAIL_OPEN)},
+        {"x leaky-bucket capacity=10 rate=1/s on-failure=closed",
+         HIRATE_LEAKY_BUCKET_WITH("x", 10, HIRATE_PER_SECOND(1), 0, HIRATE_FAIL_CLOSED)},
+        {"x fixed-window limit=10 window=1s cache-denials=yes",
+         HIRATE_FIXED_WINDOW_WITH("x", 10, HIRATE_SECONDS(1), HIRATE_LIMIT_CACHE_DENIALS, HIRATE_FAIL_ERROR)},
+        {"x sliding-log limit=10 window=1s on-failure=local",
+         HIRATE_SLIDING_LOG_WITH("x", 10, HIRATE_SECONDS(1), 0, HIRATE_FAIL_LOCAL(1, 1))},
+    };
+    char policy[HIRATE_POLICY_SIZE];
+    hirate_limit limit;
+    hirate_error error = {0, ""};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        hirate_limit expected = cases[i].limit;
+
+        if (hirate_limit_parse(cases[i].spec, &limit, policy, &error) != 0)
+            fail_msg("'%s': %s", cases[i].spec, error.text);
+        expected.policy = policy;
+        assert_memory_equal(&limit, &expected, sizeof limit);
+        assert_int_equal(hirate_limit_check(&cases[i].limit, NULL), 0);
     }
 }
 
@@ -82,19 +129,21 @@ static void test_spec_optional_keys_are_read(void **state)
 
 #define X65 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 #define TB "x token-bucket "
+#define FW "x fixed-window "
 
 /* What is wrong, how the text begins, and a part of what it says is accepted. */
 static const struct wrong {
     const char *spec, *begins, *accepts;
 } wrongs[] = {
-    {"", "spec: is empty", "NAME token-bucket capacity=C rate=N/DURATION"},
-    {" \t", "spec: is empty", "NAME token-bucket"},
+    {"", "spec: is empty", "NAME ALGORITHM key=value ..."},
+    {" \t", "spec: is empty", "login token-bucket capacity=20 rate=1/3s"},
     {"a/b token-bucket capacity=1 rate=1/s", "policy: 'a/b'", "1 to 64 of"},
     {"caf\xC3\xA9 token-bucket capacity=1 rate=1/s", "policy: 'caf", "1 to 64 of"},
     {X65 " token-bucket capacity=1 rate=1/s", "policy: '", "1 to 64 of"},
     {"\x1b[2J token-bucket capacity=1 rate=1/s", "policy: '?[2J'", "1 to 64 of"},
-    {"x", "algorithm: missing", "token-bucket"},
-    {"x leaky-bucket capacity=1 rate=1/s", "algorithm: 'leaky-bucket'", "token-bucket"},
+    {"x", "algorithm: missing", "token-bucket, leaky-bucket, fixed-window, quota, sliding-log, sliding-window"},
+    {"x concurrency limit=1 lease=1s", "algorithm: 'concurrency'",
+     "token-bucket, leaky-bucket, fixed-window, quota, sliding-log, sliding-window"},
     {"x Token-Bucket capacity=1 rate=1/s", "algorithm: 'Token-Bucket'", "token-bucket"},
     {"x capacity=1 rate=1/s", "algorithm: 'capacity=1'", "token-bucket"},
     {"x token-bucket\ncapacity=1 rate=1/s", "algorithm: 'token-bucket?capacity=1'", "token-bucket"},
@@ -115,7 +164,45 @@ static const struct wrong {
     {TB "capacity=0 rate=7/9007199254740991us on-failure=local local-share=1/999983", "local-share: 1/999983",
      "smaller numbers"},
     {TB "capacity=1 rate=1/s cache-denials=no", "cache-denials: 'no'", "yes"},
-    {TB "capacity=1 rate=1/s shadow=yes", "'shadow': unknown key", "capacity, rate"},
+    {TB "capacity=1 rate=1/s shadow=yes", "'shadow': unknown key for token-bucket", "capacity, rate"},
+    {TB "limit=1 window=1s", "'limit': unknown key for token-bucket",
+     "capacity, rate, cache-denials, on-failure, local-share"},
+    {"x leaky-bucket capacity=1 window=1s", "'window': unknown key for leaky-bucket",
+     "capacity, rate, cache-denials, on-failure, local-share"},
+    {"x leaky-bucket capacity=1", "rate: missing", "rate=N/DURATION"},
+    {FW "capacity=1 window=1s", "'capacity': unknown key for fixed-window",
+     "limit, window, cache-denials, on-failure, local-share"},
+    {FW "limit=1 per=day", "'per': unknown key for fixed-window", "limit, window"},
+    {FW "limit=1 window=1s offset=+01:00", "'offset': unknown key for fixed-window", "limit, window"},
+    {FW "window=1s", "limit: missing", "limit=L"},
+    {FW "limit=1", "window: missing", "window=DURATION"},
+    {FW "limit=1 window=1s window=1s", "window: given twice", "once"},
+    {FW "limit=-1 window=1s", "limit: '-1'", "0 to 9007199254740991"},
+    {FW "limit=9007199254740992 window=1s", "limit: '9007199254740992'", "0 to 9007199254740991"},
+    {FW "limit=1 window=", "window: ''", "us ms s m h d"},
+    {FW "limit=1 window=0s", "window: '0s'", "us ms s m h d"},
+    {FW "limit=1 window=10", "window: '10'", "us ms s m h d"},
+    {FW "limit=1 window=1/s", "window: '1/s'", "us ms s m h d"},
+    {FW "limit=1 window=4503599627370497us", "window: '4503599627370497us'", "up to 2^52 us"},
+    {"x quota limit=1", "per: missing", "per=hour|day|week|month"},
+    {"x quota per=day", "limit: missing", "limit=L"},
+    {"x quota limit=1 window=1d", "'window': unknown key for quota",
+     "limit, per, offset, cache-denials, on-failure, local-share"},
+    {"x quota limit=1 per=year", "per: 'year'", "hour, day, week, month"},
+    {"x quota limit=1 per=", "per: ''", "hour, day, week, month"},
+    {"x quota limit=1 per=day offset=05:30", "offset: '05:30'", "+HH:MM or -HH:MM"},
+    {"x quota limit=1 per=day offset=+5:30", "offset: '+5:30'", "+HH:MM or -HH:MM"},
+    {"x quota limit=1 per=day offset=+0530", "offset: '+0530'", "+HH:MM or -HH:MM"},
+    {"x quota limit=1 per=day offset=+24:00", "offset: '+24:00'", "up to 23:59"},
+    {"x quota limit=1 per=day offset=-05:60", "offset: '-05:60'", "up to 23:59"},
+    {"x quota limit=1 per=day offset=+05:3x", "offset: '+05:3x'", "+HH:MM or -HH:MM"},
+    {"x quota limit=1 per=day offset=", "offset: ''", "+HH:MM or -HH:MM"},
+    {"x sliding-log limit=8193 window=1s", "limit: '8193'", "0 to 8192"},
+    {"x sliding-log window=1s limit=8193", "limit: '8193'", "0 to 8192"},
+    {"x sliding-window limit=4503599628 window=1000001us", "limit: 4503599628 is too large for window 1000001us",
+     "the largest that stays exact is 4503595123"},
+    {"x sliding-window limit=9007199254740991 window=1s", "limit: 9007199254740991 is too large for window s",
+     "the largest that stays exact is 4503599627370496"},
     {TB "capacity=1 rate=1/s extra", "'extra': unknown key", "capacity, rate"},
     {TB "capacity = 1 rate=1/s", "capacity: has no value", "capacity=C"},
     {TB "=1 capacity=1 rate=1/s", "'': unknown key", "capacity, rate"},
@@ -247,6 +334,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_spec_well_formed_is_read),
+        cmocka_unit_test(test_spec_of_each_algorithm_equals_its_initialiser),
         cmocka_unit_test(test_spec_optional_keys_are_read),
         cmocka_unit_test(test_spec_wrong_is_named_and_changes_nothing),
         cmocka_unit_test(test_spec_longest_words_texts_still_say_what_is_accepted),

@@ -19,12 +19,20 @@ static const char TOOL[] =
 
 static const char SPEC[] =
     "\n"
-    "SPEC, one argument: 'NAME token-bucket capacity=C rate=N/DURATION'\n"
+    "SPEC, one argument, one of:\n"
+    "  'NAME token-bucket capacity=C rate=N/DURATION'    a cost is taken while there are tokens\n"
+    "  'NAME leaky-bucket capacity=C rate=N/DURATION'    the same as a queue: delay_ms tells when its turn comes\n"
+    "  'NAME fixed-window limit=L window=DURATION'       in each window since 1970; 2*L around an edge may pass\n"
+    "  'NAME quota limit=L per=PERIOD [offset=+HH:MM]'   in each hour, day, week (from Monday) or month of the calendar\n"
+    "  'NAME sliding-log limit=L window=DURATION'        in any interval as long as the window; L up to 8192\n"
+    "  'NAME sliding-window limit=L window=DURATION'     about the same, from two counters\n"
+    "such as 'login token-bucket capacity=20 rate=1/3s'. All but token-bucket with --local and simulate only.\n"
     "  NAME      1 to 64 of A-Z a-z 0-9 . _ -; with PREFIX the beginning of each Redis key\n"
     "  capacity  most tokens a bucket holds, and the largest burst; it starts full\n"
     "  rate      N tokens return each DURATION, continuously\n"
     "  DURATION  one of us ms s m h d, with an optional whole number before it: 50/s, 1/3s, 7/13ms\n"
-    "  such as   'login token-bucket capacity=20 rate=1/3s'\n";
+    "  offset    of local time from UTC, -23:59 to +23:59; summer time is not followed\n"
+    "Further keys of each: cache-denials=yes, on-failure=error|open|closed|local, local-share=NUM/DEN.\n";
 
 static const char CLIENT_OPTIONS[] =
     "  --redis URI          redis://[[user]:password@]host[:port][/db] (host also [IPv6]) or\n"
@@ -84,11 +92,11 @@ static const char ROWS[] =
     "\n"
     "  time_us         the deciding clock, microseconds since 1970\n"
     "  verdict         allowed, denied, or error: no verdict, the reason is on stderr\n"
-    "  remaining       whole tokens left\n"
+    "  remaining       whole tokens, or how much of the limit, left\n"
     "  retry_after_ms  denied: after exactly this wait the same request succeeds, if nobody else takes anything;\n"
-    "                  never: no waiting helps, the cost is above the capacity\n"
-    "  reset_ms        until the bucket is full again\n"
-    "  delay_ms        how long to wait before going on; 0 for a token bucket\n"
+    "                  never: no waiting helps, the cost is above the capacity or limit\n"
+    "  reset_ms        until nothing that was taken counts any more\n"
+    "  delay_ms        allowed by a leaky bucket: how long to wait before going on; else 0\n"
     "  source          who decided: redis, local, none\n"
     "  charge          whether the cost was taken: yes, no, maybe (sent, but no answer came)\n"
     "\n"

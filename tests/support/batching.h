@@ -15,10 +15,11 @@
 enum { POLICIES = 3, NAMES = 9, KEYS = 2 * NAMES, REQUESTS = 400 };
 
 /* The first two share their keys. */
-static const hirate_limit LIMITS[POLICIES] = {
+static const hirate_limit LIMITS[POLICIES + 1] = {
     HIRATE_TOKEN_BUCKET("a", 6, HIRATE_RATE(1, HIRATE_SECONDS(3))),
     HIRATE_TOKEN_BUCKET("a", 4, HIRATE_RATE(3, HIRATE_MICROSECONDS(7))),
     HIRATE_TOKEN_BUCKET("b", 5, HIRATE_PER_SECOND(2)),
+    HIRATE_SLIDING_LOG("a", 6, HIRATE_MINUTES(1)), /* not for those who reckon with buckets */
 };
 static const char *const NAME[NAMES] = {"", "x", "y", "z", ":", "a", "b:", "xx", "a long name of some bytes"};
 

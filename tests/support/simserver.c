@@ -159,7 +159,6 @@ static void decide_key(simserver *s, const arg *key, const rate *r, ops *o, int6
         b->there = false;
     if (op < 0) {
         add_double(out, b->there);
-        add_double(out, 0);
         b->there = false;
         return;
     }
@@ -206,6 +205,7 @@ static void decide(simserver *s, const arg *args, size_t argc, bytes *reply)
     add_double(&out, (double)now);
     add_double(&out, (double)next_op(&o));
     for (size_t k = 0; k < keys;) {
+        must(next_op(&o) == HIRATE_KIND_TOKEN_BUCKET, "a kind it does not know");
         rate r = {.n = (uint64_t)next_op(&o)};
         r.p = (uint64_t)next_op(&o);
         r.full = (uint64_t)next_op(&o);

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* policy: a limit of any kind; see decide.h. */
+#include "decide.h"
+
+#include <assert.h>
+
+hr_moment hr_decide_load(const hr_policy *policy, const hr_state *stored, int64_t now_us)
+{
+    assert(stored == NULL || stored->kind == policy->kind);
+    switch (policy->kind) {
+    case HIRATE_KIND_FIXED_WINDOW:
+    case HIRATE_KIND_QUOTA:
+        return (hr_moment){.window = hr_fixed_window_load(policy, stored == NULL ? NULL : &stored->as.window, now_us)};
+    case HIRATE_KIND_SLIDING_LOG:
+        return (hr_moment){.log = hr_sliding_log_load(policy, stored == NULL ? NULL : &stored->as.log, now_us)};
+    case HIRATE_KIND_SLIDING_WINDOW:
+        return (hr_moment){.sliding =
+                               hr_sliding_window_load(policy, stored == NULL ? NULL : &stored->as.sliding, now_us)};
+    default:
+        return (hr_moment){.bucket = hr_token_bucket_load(policy, stored == NULL ? NULL : &stored->as.bucket, now_us)};
+    }
+}
+
+hr_decision hr_decide_take(const hr_policy *policy, hr_moment *moment, uint64_t cost)
+{
+    switch (policy->kind) {
+    case HIRATE_KIND_LEAKY_BUCKET:
+        return hr_leaky_bucket_take(policy, &moment->bucket, cost);
+    case HIRATE_KIND_FIXED_WINDOW:
+    case HIRATE_KIND_QUOTA:
+        return hr_fixed_window_take(policy, &moment->window, cost);
+    case HIRATE_KIND_SLIDING_LOG:
+        return hr_sliding_log_take(policy, &moment->log, cost);
+    case HIRATE_KIND_SLIDING_WINDOW:
+        return hr_sliding_window_take(policy, &moment->sliding, cost);
+    default:
+        return hr_token_bucket_take(policy, &moment->bucket, cost);
+    }
+}
+
+void hr_decide_keep(const hr_policy *policy, hr_moment *moment, int64_t now_us)
+{
+    if (policy->kind == HIRATE_KIND_TOKEN_BUCKET || policy->kind == HIRATE_KIND_LEAKY_BUCKET)
+        hr_token_bucket_keep(policy, &moment->bucket, now_us);
+}
+
+hr_state hr_decide_store(const hr_policy *policy, const hr_moment *moment)
+{
+    hr_state state = {.kind = policy->kind};
+
+    switch (policy->kind) {
+    case HIRATE_KIND_FIXED_WINDOW:
+    case HIRATE_KIND_QUOTA:
+        state.as.window = moment->window.window;
+        break;
+    case HIRATE_KIND_SLIDING_WINDOW:
+        state.as.sliding = moment->sliding.window;
+        break;
+    case HIRATE_KIND_SLIDING_LOG:
+        assert(!"a sliding log is stored by whoever has the memory");
+        break;
+    default:
+        state.as.bucket = (hr_token_bucket){moment->bucket.units, policy->p, moment->bucket.at};
+    }
+    return state;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * policy: a limit of any kind: the two steps of a decision, load and take, of the policy's own kind.
+ *
+ * Everything here is plain data, copied freely: a peek takes from a copy, and several limits can be tried on copies
+ * before any of them is taken from. What a copy of a sliding log's moment points to is the loaded log's.
+ */
+#ifndef HR_DECIDE_H
+#define HR_DECIDE_H
+
+#include "fixed_window.h"
+#include "leaky_bucket.h"
+#include "sliding_log.h"
+#include "sliding_window.h"
+#include "token_bucket.h"
+
+/* What a name has stored. */
+typedef struct hr_state {
+    uint16_t kind; /* which member: enum hirate_kind */
+    union {
+        hr_token_bucket bucket; /* token bucket, leaky bucket */
+        hr_fixed_window window; /* fixed window, quota */
+        hr_sliding_log log;
+        hr_sliding_window sliding;
+    } as;
+} hr_state;
+
+/* A name at the moment of a decision. */
+typedef union hr_moment {
+    hr_token_bucket_now bucket;
+    hr_fixed_window_now window;
+    hr_sliding_log_now log;
+    hr_sliding_window_now sliding;
+} hr_moment;
+
+/* `stored` NULL: absent; otherwise its kind is the policy's. */
+hr_moment hr_decide_load(const hr_policy *policy, const hr_state *stored, int64_t now_us);
+hr_decision hr_decide_take(const hr_policy *policy, hr_moment *moment, uint64_t cost);
+/* Between acquires that are decided together: as if it were stored and found again at the same moment. */
+void hr_decide_keep(const hr_policy *policy, hr_moment *moment, int64_t now_us);
+/* What to store; with a decision's reset_ms of 0, nothing. Not of a sliding log, whose entries need memory. */
+hr_state hr_decide_store(const hr_policy *policy, const hr_moment *moment);
+
+#endif
