@@ -39,6 +39,7 @@ report()
         "$(awk '/^TOTAL/ { print $4 }' "$name-branches.txt")" >>sums
 }
 
+find . -name '*conftest*' -exec rm -f {} + # configure may have run again
 rm -f sums
 report library --filter "$source/src/" --exclude "$source/src/cli/" && report tool --filter "$source/src/cli/" || exit 1
 cat sums

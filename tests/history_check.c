@@ -44,6 +44,7 @@ typedef struct history {
     taking *takings;
     size_t taking_count, taking_room;
     bucket buckets[BOUND_NAMES];
+    int cut_off; /* transactions */
     int wrong;
 } history;
 
@@ -146,22 +147,49 @@ static void on_state(history *h, unsigned name, const char *state, size_t len)
     *b = (bucket){true, left, (int64_t)at, b->stood || (b->there && (int64_t)at == b->at)};
 }
 
+static void on_write(history *h, const resp_command *command)
+{
+    unsigned name;
+    if (command->argc < 2 || !name_of(resp_arg(command, 1), &name))
+        return;
+    if (strcasecmp(resp_arg(command, 0), "SET") == 0)
+        on_state(h, name, resp_arg(command, 2), command->len[2]);
+    else
+        h->buckets[name].there = false; /* DEL, UNLINK: it was full */
+}
+
+/*
+ * A script that writes more than once is a transaction. One that a kill cut off in front of its EXEC stays in the file,
+ * but the next server does not take it in; it begins with a SELECT. Then that never happened.
+ */
 static void read_log(history *h, const char *path)
 {
     static resp_command command;
+    static bucket before[BOUND_NAMES];
+    size_t count_before = 0;
+    bool inside = false;
     resp_stream log;
-    unsigned name;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         err(1, "%s", path);
     resp_open(&log, fd);
-    while (resp_read_command(&log, &command)) {
-        if (command.argc < 2 || !name_of(resp_arg(&command, 1), &name))
-            continue;
-        if (strcasecmp(resp_arg(&command, 0), "SET") == 0)
-            on_state(h, name, resp_arg(&command, 2), command.len[2]);
-        else
-            h->buckets[name].there = false; /* DEL, UNLINK: it was full */
+    for (bool more = true; more;) {
+        more = resp_read_command(&log, &command);
+        const char *what = more ? resp_arg(&command, 0) : "SELECT";
+        if (inside && strcasecmp(what, "SELECT") == 0) {
+            memcpy(h->buckets, before, sizeof before);
+            h->taking_count = count_before;
+            h->cut_off++;
+        }
+        if (strcasecmp(what, "MULTI") == 0) {
+            memcpy(before, h->buckets, sizeof before);
+            count_before = h->taking_count;
+            inside = true;
+        } else if (strcasecmp(what, "EXEC") == 0 || strcasecmp(what, "SELECT") == 0) {
+            inside = false;
+        } else if (more) {
+            on_write(h, &command);
+        }
     }
     resp_close(&log);
     resp_command_free(&command);
@@ -247,7 +275,8 @@ int main(int argc, char **argv)
     printf("submitted %" PRIu64 ", callbacks %zu; tokens taken %" PRIu64 ", charged %" PRIu64 ", perhaps %" PRIu64
            "; %d wrong\n",
            h.submitted, h.record_count, taken, told, perhaps, h.wrong);
-    printf("%d of %d names by sums only, as the clock stood still or stepped back\n", stood, BOUND_NAMES);
+    printf("%d transactions cut off; %d of %d names by sums only, as the clock stood still or stepped back\n",
+           h.cut_off, stood, BOUND_NAMES);
     free(h.records);
     free(h.takings);
     if (!taken || !told)
