@@ -182,19 +182,21 @@ static const setting NOREPLICAS = {"CONFIG SET min-replicas-to-write 3", NULL, "
 static const setting FULL = {"CONFIG SET maxclients 1", KILL_CLIENTS, "CONFIG SET maxclients 1000", 600};
 static const setting REPLICA = {"REPLICAOF 127.0.0.1 1", NULL, "REPLICAOF NO ONE", 600};
 
+#define REFUSED (FELT_DEGRADED | FELT_UNCHARGED)
+
 static const fault FAULTS[] = {
-    {"maxmemory 1, noeviction", 0, FELT_DEGRADED, run_setting, &OOM},
-    {"misconf: saving fails", 0, FELT_DEGRADED, run_misconf, NULL},
-    {"too few replicas", 0, FELT_DEGRADED, run_setting, &NOREPLICAS},
-    {"busy: another script does not end", 0, FELT_DEGRADED, run_busy, NULL},
-    {"keys hold foreign values", 1, FELT_DEGRADED, run_foreign, NULL},
-    {"acl: evalsha taken away", 0, FELT_DEGRADED, run_no_command, NULL},
-    {"acl: keys taken away", 0, FELT_DEGRADED, run_no_keys, NULL},
-    {"acl: time taken away", 0, FELT_DEGRADED, run_no_time, NULL},
-    {"acl: password changed", 0, FELT_DEGRADED, run_password, NULL},
-    {"acl: user deleted", 0, FELT_DEGRADED, run_user_gone, NULL},
-    {"maxclients reached", 0, FELT_DEGRADED, run_setting, &FULL},
-    {"demoted to replica, promoted back", 0, FELT_DEGRADED, run_setting, &REPLICA},
+    {"maxmemory 1, noeviction", 0, REFUSED, run_setting, &OOM},
+    {"misconf: saving fails", 0, REFUSED, run_misconf, NULL},
+    {"too few replicas", 0, REFUSED, run_setting, &NOREPLICAS},
+    {"busy: another script does not end", 0, REFUSED, run_busy, NULL},
+    {"keys hold foreign values", 1, REFUSED, run_foreign, NULL},
+    {"acl: evalsha taken away", 0, REFUSED, run_no_command, NULL},
+    {"acl: keys taken away", 0, REFUSED, run_no_keys, NULL},
+    {"acl: time taken away", 0, REFUSED, run_no_time, NULL},
+    {"acl: password changed", 0, REFUSED, run_password, NULL},
+    {"acl: user deleted", 0, REFUSED, run_user_gone, NULL},
+    {"maxclients reached", 0, REFUSED, run_setting, &FULL},
+    {"demoted to replica, promoted back", 0, REFUSED, run_setting, &REPLICA},
 };
 
 const fault_list FAULTS_OF_REFUSAL = {FAULTS, sizeof FAULTS / sizeof *FAULTS};
