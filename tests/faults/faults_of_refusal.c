@@ -50,7 +50,7 @@ static bool save_ends_with(server *redis, const char *status)
 static void run_misconf(stage *s, const fault *f)
 {
     static const char *const allowed[] = {"--enable-protected-configs", "yes", NULL};
-    char gone[] = "/tmp/hirate-gone-XXXXXX";
+    char gone[] = "/tmp/hirate-gone-XXXXXX", own[128];
     (void)f;
     server *redis = server_start(NULL);
     if (server_version(redis) >= 700) {
@@ -61,6 +61,8 @@ static void run_misconf(stage *s, const fault *f)
         perror("mkdtemp");
         exit(1);
     }
+    const char *dir = strchr(server_ask(redis, "CONFIG GET dir"), '\n');
+    snprintf(own, sizeof own, "%s", dir ? dir + 1 : "/tmp");
     server_ask_args(redis, 4, (const char *const[]){"CONFIG", "SET", "save", "100000 1000000"}, NULL, NULL);
     server_ask(redis, "CONFIG SET dir %s", gone);
     rmdir(gone);
@@ -72,8 +74,8 @@ static void run_misconf(stage *s, const fault *f)
         exit(1);
     }
     stage_pass(s, stage_scaled(s, 400));
-    server_ask(redis, "CONFIG SET dir /tmp");
-    server_ask(redis, "CONFIG SET stop-writes-on-bgsave-error no");
+    server_ask_args(redis, 4, (const char *const[]){"CONFIG", "SET", "save", ""}, NULL, NULL); /* nor at its end */
+    server_ask(redis, "CONFIG SET dir %s", own);
     stage_mend(s);
     server_stop(redis);
 }
