@@ -16,12 +16,18 @@ typedef struct setting {
     const char *breaks, *then; /* `then` may be NULL */
     const char *mends;
     int64_t lasts_ms;
+    int since; /* the first version that does so for scripts, as server_version() has it; 0: all */
 } setting;
 
 static void run_setting(stage *s, const fault *f)
 {
     const setting *with = f->arg;
     server *redis = server_start(NULL);
+    if (server_version(redis) < with->since) {
+        server_stop(redis);
+        stage_pass_over(s, "this server does not hold scripts to it");
+        return;
+    }
     stage_open(s, server_uri(redis));
     stage_break(s);
     server_ask(redis, "%s", with->breaks);
@@ -178,11 +184,11 @@ static void run_user_gone(stage *s, const fault *f)
     with_user(s, "ACL DELUSER app", NULL, "ACL SETUSER app on >secret ~* +@all");
 }
 
-static const setting OOM = {"CONFIG SET maxmemory 1", NULL, "CONFIG SET maxmemory 0", 400};
+static const setting OOM = {"CONFIG SET maxmemory 1", NULL, "CONFIG SET maxmemory 0", 400, 0};
 static const setting NOREPLICAS = {"CONFIG SET min-replicas-to-write 3", NULL, "CONFIG SET min-replicas-to-write 0",
-                                   400};
-static const setting FULL = {"CONFIG SET maxclients 1", KILL_CLIENTS, "CONFIG SET maxclients 1000", 600};
-static const setting REPLICA = {"REPLICAOF 127.0.0.1 1", NULL, "REPLICAOF NO ONE", 600};
+                                   400, 700};
+static const setting FULL = {"CONFIG SET maxclients 1", KILL_CLIENTS, "CONFIG SET maxclients 1000", 600, 0};
+static const setting REPLICA = {"REPLICAOF 127.0.0.1 1", NULL, "REPLICAOF NO ONE", 600, 0};
 
 #define REFUSED (FELT_DEGRADED | FELT_UNCHARGED)
 
