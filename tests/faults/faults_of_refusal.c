@@ -16,12 +16,18 @@ typedef struct setting {
     const char *breaks, *then; /* `then` may be NULL */
     const char *mends;
     int64_t lasts_ms;
+    int since; /* the first version that does so for scripts, as server_version() has it; 0: all */
 } setting;
 
 static void run_setting(stage *s, const fault *f)
 {
     const setting *with = f->arg;
     server *redis = server_start(NULL);
+    if (server_version(redis) < with->since) {
+        server_stop(redis);
+        stage_pass_over(s, "this server does not hold scripts to it");
+        return;
+    }
     stage_open(s, server_uri(redis));
     stage_break(s);
     server_ask(redis, "%s", with->breaks);
@@ -50,7 +56,7 @@ static bool save_ends_with(server *redis, const char *status)
 static void run_misconf(stage *s, const fault *f)
 {
     static const char *const allowed[] = {"--enable-protected-configs", "yes", NULL};
-    char gone[] = "/tmp/hirate-gone-XXXXXX";
+    char gone[] = "/tmp/hirate-gone-XXXXXX", own[128];
     (void)f;
     server *redis = server_start(NULL);
     if (server_version(redis) >= 700) {
@@ -61,6 +67,8 @@ static void run_misconf(stage *s, const fault *f)
         perror("mkdtemp");
         exit(1);
     }
+    const char *dir = strchr(server_ask(redis, "CONFIG GET dir"), '\n');
+    snprintf(own, sizeof own, "%s", dir ? dir + 1 : "/tmp");
     server_ask_args(redis, 4, (const char *const[]){"CONFIG", "SET", "save", "100000 1000000"}, NULL, NULL);
     server_ask(redis, "CONFIG SET dir %s", gone);
     rmdir(gone);
@@ -72,8 +80,8 @@ static void run_misconf(stage *s, const fault *f)
         exit(1);
     }
     stage_pass(s, stage_scaled(s, 400));
-    server_ask(redis, "CONFIG SET dir /tmp");
-    server_ask(redis, "CONFIG SET stop-writes-on-bgsave-error no");
+    server_ask_args(redis, 4, (const char *const[]){"CONFIG", "SET", "save", ""}, NULL, NULL); /* nor at its end */
+    server_ask(redis, "CONFIG SET dir %s", own);
     stage_mend(s);
     server_stop(redis);
 }
@@ -176,25 +184,27 @@ static void run_user_gone(stage *s, const fault *f)
     with_user(s, "ACL DELUSER app", NULL, "ACL SETUSER app on >secret ~* +@all");
 }
 
-static const setting OOM = {"CONFIG SET maxmemory 1", NULL, "CONFIG SET maxmemory 0", 400};
+static const setting OOM = {"CONFIG SET maxmemory 1", NULL, "CONFIG SET maxmemory 0", 400, 0};
 static const setting NOREPLICAS = {"CONFIG SET min-replicas-to-write 3", NULL, "CONFIG SET min-replicas-to-write 0",
-                                   400};
-static const setting FULL = {"CONFIG SET maxclients 1", KILL_CLIENTS, "CONFIG SET maxclients 1000", 600};
-static const setting REPLICA = {"REPLICAOF 127.0.0.1 1", NULL, "REPLICAOF NO ONE", 600};
+                                   400, 700};
+static const setting FULL = {"CONFIG SET maxclients 1", KILL_CLIENTS, "CONFIG SET maxclients 1000", 600, 0};
+static const setting REPLICA = {"REPLICAOF 127.0.0.1 1", NULL, "REPLICAOF NO ONE", 600, 0};
+
+#define REFUSED (FELT_DEGRADED | FELT_UNCHARGED)
 
 static const fault FAULTS[] = {
-    {"maxmemory 1, noeviction", 0, FELT_DEGRADED, run_setting, &OOM},
-    {"misconf: saving fails", 0, FELT_DEGRADED, run_misconf, NULL},
-    {"too few replicas", 0, FELT_DEGRADED, run_setting, &NOREPLICAS},
-    {"busy: another script does not end", 0, FELT_DEGRADED, run_busy, NULL},
-    {"keys hold foreign values", 1, FELT_DEGRADED, run_foreign, NULL},
-    {"acl: evalsha taken away", 0, FELT_DEGRADED, run_no_command, NULL},
-    {"acl: keys taken away", 0, FELT_DEGRADED, run_no_keys, NULL},
-    {"acl: time taken away", 0, FELT_DEGRADED, run_no_time, NULL},
-    {"acl: password changed", 0, FELT_DEGRADED, run_password, NULL},
-    {"acl: user deleted", 0, FELT_DEGRADED, run_user_gone, NULL},
-    {"maxclients reached", 0, FELT_DEGRADED, run_setting, &FULL},
-    {"demoted to replica, promoted back", 0, FELT_DEGRADED, run_setting, &REPLICA},
+    {"maxmemory 1, noeviction", 0, REFUSED, run_setting, &OOM},
+    {"misconf: saving fails", 0, REFUSED, run_misconf, NULL},
+    {"too few replicas", 0, REFUSED, run_setting, &NOREPLICAS},
+    {"busy: another script does not end", 0, REFUSED, run_busy, NULL},
+    {"keys hold foreign values", 1, REFUSED, run_foreign, NULL},
+    {"acl: evalsha taken away", 0, REFUSED, run_no_command, NULL},
+    {"acl: keys taken away", 0, REFUSED, run_no_keys, NULL},
+    {"acl: time taken away", 0, REFUSED, run_no_time, NULL},
+    {"acl: password changed", 0, REFUSED, run_password, NULL},
+    {"acl: user deleted", 0, REFUSED, run_user_gone, NULL},
+    {"maxclients reached", 0, REFUSED, run_setting, &FULL},
+    {"demoted to replica, promoted back", 0, REFUSED, run_setting, &REPLICA},
 };
 
 const fault_list FAULTS_OF_REFUSAL = {FAULTS, sizeof FAULTS / sizeof *FAULTS};

@@ -11,10 +11,11 @@
 #define RETRY_MS 25 /* the shortest backoff: half of 50 ms */
 #define CALLS 16    /* in flight at once, at most */
 
-/* Neither connections nor what was refused for a while may come faster than the shortest backoff. */
+/* Neither connections nor what was refused for a while may come faster than the shortest backoff. (What NOSCRIPT
+ * refuses goes again once, with the script, and is then answered.) */
 static void check_pace(relay *r, int64_t lasts_ms, int connections, long repeated)
 {
-    static const char *const repeats[] = {"-LOADING", "-BUSY", "-NOSCRIPT"};
+    static const char *const repeats[] = {"-LOADING", "-BUSY"};
     long most = 3 + (long)(lasts_ms / RETRY_MS);
 
     if (connections > most)
@@ -73,6 +74,8 @@ static void run_split(stage *s, const fault *f)
         name, 0, felt, run_deed, deed                                                                                  \
     }
 
+#define REFUSED (FELT_DEGRADED | FELT_UNCHARGED)
+
 static const fault FAULTS[] = {
     FAULT("replies byte by byte", FELT_BITTEN, DEED(SLOWLY, "")),
     {"replies split at every byte", 0, FELT_BITTEN | FELT_UNSEEN, run_split, DEED(SPLIT, "")},
@@ -99,12 +102,12 @@ static const fault FAULTS[] = {
     FAULT("closed with a call run", FELT_DEGRADED, DEED(CLOSE_RUN, "")),
     FAULT("closed with a reply half said", FELT_DEGRADED, DEED(CLOSE_HALF_SAID, "")),
     FAULT("closed after a reply", FELT_RECONNECT, DEED(CLOSE_SAID, "")),
-    FAULT("LOADING", FELT_DEGRADED, DEED_FOR(INSTEAD, "-LOADING Redis is loading the dataset in memory\r\n", 800)),
-    FAULT("BUSY", FELT_DEGRADED, DEED_FOR(INSTEAD, "-BUSY Redis is busy running a script.\r\n", 800)),
-    FAULT("OOM", FELT_DEGRADED, DEED(INSTEAD, "-OOM command not allowed when used memory > 'maxmemory'.\r\n")),
-    FAULT("READONLY", FELT_DEGRADED, DEED(INSTEAD, "-READONLY You can't write against a read only replica.\r\n")),
-    FAULT("NOAUTH", FELT_DEGRADED, DEED(INSTEAD, "-NOAUTH Authentication required.\r\n")),
-    FAULT("NOSCRIPT, always", FELT_DEGRADED, DEED_FOR(INSTEAD, "-NOSCRIPT No matching script.\r\n", 800)),
+    FAULT("LOADING", REFUSED, DEED_FOR(INSTEAD, "-LOADING Redis is loading the dataset in memory\r\n", 800)),
+    FAULT("BUSY", REFUSED, DEED_FOR(INSTEAD, "-BUSY Redis is busy running a script.\r\n", 800)),
+    FAULT("OOM", REFUSED, DEED(INSTEAD, "-OOM command not allowed when used memory > 'maxmemory'.\r\n")),
+    FAULT("READONLY", REFUSED, DEED(INSTEAD, "-READONLY You can't write against a read only replica.\r\n")),
+    FAULT("NOAUTH", REFUSED, DEED(INSTEAD, "-NOAUTH Authentication required.\r\n")),
+    FAULT("NOSCRIPT, always", REFUSED, DEED_FOR(INSTEAD, "-NOSCRIPT No matching script.\r\n", 800)),
     FAULT("an unknown error", FELT_DEGRADED, DEED(INSTEAD, "-SURPRISE nobody knows this one\r\n")),
     FAULT("greeting refused: LOADING", FELT_DEGRADED, DEED_FOR(IN_GREETING, "-LOADING Redis is loading\r\n", 800)),
     FAULT("greeting refused: NOAUTH", FELT_DEGRADED,

@@ -57,8 +57,11 @@ static int64_t straightened(int64_t server_us)
 static void account(load *l, const asked *a, const hirate_result *r)
 {
     bool admitted = r->verdict == HIRATE_ALLOWED && a->op == HIRATE_OP_ACQUIRE;
+    int why = r->error ? r->error : r->cause;
+    bool refused = why == HIRATE_EREDIS || why == HIRATE_EAUTH || why == HIRATE_ESTATE;
 
     l->r->maybe += r->charge == HIRATE_CHARGE_MAYBE;
+    l->r->refused_maybe += r->charge == HIRATE_CHARGE_MAYBE && refused;
     if (a->limit == LIMIT_LEDGER && r->charge == HIRATE_CHARGE_YES)
         l->ledger_yes[a->name] += a->cost;
     if (a->limit == LIMIT_LEDGER && r->charge == HIRATE_CHARGE_MAYBE)

@@ -51,6 +51,7 @@ typedef struct report {
     uint64_t maybe;         /* answers with charge = maybe */
     uint64_t degraded;      /* answers without Redis while broken */
     uint64_t without_redis; /* at any time */
+    uint64_t refused_maybe; /* refused by the server, and yet charge = maybe */
     uint64_t connects;
     int64_t hold_us;          /* longest turn, by the thread's processor time */
     uint64_t busiest;         /* callbacks in one turn, most */
@@ -92,7 +93,8 @@ enum fault_felt {
     FELT_DEGRADED = 1,  /* some answers came without Redis */
     FELT_RECONNECT = 2, /* there was more than one connection */
     FELT_BITTEN = 4,    /* the director counted */
-    FELT_UNSEEN = 8     /* and not at all in the answers: each came from Redis */
+    FELT_UNSEEN = 8,    /* and not at all in the answers: each came from Redis */
+    FELT_UNCHARGED = 16 /* what the server refuses is known not to have been charged */
 };
 
 typedef struct fault {

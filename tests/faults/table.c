@@ -39,6 +39,8 @@ static void check_felt(const stage *s, const fault *f, report *r)
         truth_red(r, "the fault was not felt: there was one connection only");
     if ((f->felt & FELT_BITTEN) && !atomic_load(&s->bitten))
         truth_red(r, "the fault was not felt");
+    if ((f->felt & FELT_UNCHARGED) && r->refused_maybe)
+        truth_red(r, "%" PRIu64 " answers say charge = maybe where the server refused", r->refused_maybe);
     if ((f->felt & FELT_UNSEEN) && r->without_redis)
         truth_red(r, "%" PRIu64 " answers came without Redis, which none need", r->without_redis);
 }
