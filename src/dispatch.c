@@ -300,6 +300,8 @@ static void refused(hr_dispatch *dispatch, hr_call *call, const hr_link_reply *r
     }
     if (refusal.error != HIRATE_ESTATE)
         failed(dispatch, refusal.error);
+    if (refusal.action == HR_REFUSAL_LOAD) /* the text did not help either */
+        hold(dispatch);
     if (refusal.action == HR_REFUSAL_WAIT) {
         set_obstacle(dispatch, reply->data, reply->len);
         hold(dispatch);

@@ -55,7 +55,7 @@ enum hirate_error_code {
     HIRATE_ECANCELED = -5, /* hirate_cancel() */
     HIRATE_ENOENT = -6,    /* no pending request has this id: it was answered, or never was */
     HIRATE_EOVERLOAD = -7, /* max_pending acquires are waiting; try again after on_room */
-    HIRATE_EDEADLINE = -8, /* written to Redis, no answer within the deadline; charge = maybe */
+    HIRATE_EDEADLINE = -8, /* no answer within the deadline; charge = maybe if it was written to Redis, else no */
     HIRATE_ECONNECT = -9,  /* no usable connection within the deadline; charge = no */
     HIRATE_ELOST = -10,    /* the connection ended after the request was written; charge = maybe */
     HIRATE_EAUTH = -11,    /* Redis refused the credentials, the database or a permission; charge = no */

@@ -423,8 +423,11 @@ static void read_some(hr_link *link, int64_t now_us)
     if (!link->hiredis)
         return;
     const redisReader *reader = link->hiredis->c.reader;
-    if (reader->len - reader->pos > READER_MOST)
+    size_t gathered = reader->len - reader->pos;
+    if (gathered > READER_MOST)
         hr_link_abandon(link, HIRATE_ECONNECT, "a reply of more than 2 MiB");
+    else if (gathered > LINE_MOST && reader->buf[reader->pos] != '$')
+        hr_link_abandon(link, HIRATE_ECONNECT, "a line of more than 64 KiB");
 }
 
 static void write_some(hr_link *link, int64_t now_us)

@@ -68,7 +68,7 @@ static int what_is(const hr_policy *policy, uint32_t runs, const double *values,
     if (moment)
         *moment = found.moment;
     free(w.bytes);
-    return found.what;
+    return (int)found.what;
 }
 
 #define WHAT(policy, ...)                                                                                              \

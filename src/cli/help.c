@@ -26,7 +26,7 @@ static const char SPEC[] =
     "  'NAME quota limit=L per=PERIOD [offset=+HH:MM]'   in each hour, day, week (from Monday) or month of the calendar\n"
     "  'NAME sliding-log limit=L window=DURATION'        in any interval as long as the window; L up to 8192\n"
     "  'NAME sliding-window limit=L window=DURATION'     about the same, from two counters\n"
-    "such as 'login token-bucket capacity=20 rate=1/3s'. All but token-bucket with --local and simulate only.\n"
+    "such as 'login token-bucket capacity=20 rate=1/3s'.\n"
     "  NAME      1 to 64 of A-Z a-z 0-9 . _ -; with PREFIX the beginning of each Redis key\n"
     "  capacity  most tokens a bucket holds, and the largest burst; it starts full\n"
     "  rate      N tokens return each DURATION, continuously\n"
