@@ -196,11 +196,22 @@ make_check()
     return 1
 }
 
+# The tests once more, counting what they run; prints the share of lines and branches.
+coverage()
+{
+    tests/coverage.sh build-check/coverage >build-check/coverage.log 2>&1 </dev/null || {
+        tail -n 40 build-check/coverage.log
+        return 1
+    }
+    grep -iE '^(lines|branches|library|tool)' build-check/coverage.log || tail -n 12 build-check/coverage.log
+}
+
 # What does not need the gcc build goes beside it: two processors, two lanes.
 first_lane()
 {
     step "gcc: make check" make_check build-check/gcc check
     step "gcc: make distcheck" make_check build-check/gcc distcheck
+    step "coverage" coverage
 }
 
 second_lane()
@@ -246,7 +257,7 @@ count()
 
 check()
 {
-    install_to_build g++=g++ clang=clang valgrind=valgrind libcmocka-dev libc6-dbg
+    install_to_build g++=g++ clang=clang valgrind=valgrind gcovr=gcovr ip=iproute2 libcmocka-dev libc6-dbg
     rm -rf build-check
     mkdir build-check || exit 1
     make_configure

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #define READER_MOST 2097152 /* bytes hiredis may gather before a reply is complete */
+#define LINE_MOST 65536 /* the same of a reply that is one line, whose end it looks for anew with each read */
 #define READS_AT_ONCE 64    /* of 16 KiB, when looking for what has arrived already */
 #define KEEPALIVE_ON 1
 #define CONNECT_BYTES 16384 /* several times what hiredis allocates for a connection */
