@@ -57,7 +57,7 @@ hr_state hr_decide_store(const hr_policy *policy, const hr_moment *moment)
         state.as.sliding = moment->sliding.window;
         break;
     case HIRATE_KIND_SLIDING_LOG:
-        assert(!"a sliding log is stored by whoever has the memory");
+        assert(policy->kind != HIRATE_KIND_SLIDING_LOG); /* it is stored by whoever has the memory */
         break;
     default:
         state.as.bucket = (hr_token_bucket){moment->bucket.units, policy->p, moment->bucket.at};

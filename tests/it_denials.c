@@ -254,7 +254,8 @@ static uint64_t check_against_redis(driver *d, driver *other, const hirate_limit
         int64_t passed_ms = driver_now_ms() - asked_ms + 1;
         int64_t still = truth.result.verdict == HIRATE_DENIED ? truth.result.retry_after_ms : 0;
         assert_true(still > 0 || passed_ms >= 1);
-        if (passed_ms <= 1) {
+        /* Redis got this question a moment later, when a wait of a millisecond or two may be over. */
+        if (passed_ms <= 1 && a.result.retry_after_ms >= 3) {
             assert_int_equal(truth.result.verdict, HIRATE_DENIED);
             checked++;
         }

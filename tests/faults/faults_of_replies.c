@@ -11,11 +11,10 @@
 #define RETRY_MS 25 /* the shortest backoff: half of 50 ms */
 #define CALLS 16    /* in flight at once, at most */
 
-/* Neither connections nor what was refused for a while may come faster than the shortest backoff. (What NOSCRIPT
- * refuses goes again once, with the script, and is then answered.) */
+/* Neither connections nor what was refused for a while may come faster than the shortest backoff. */
 static void check_pace(relay *r, int64_t lasts_ms, int connections, long repeated)
 {
-    static const char *const repeats[] = {"-LOADING", "-BUSY"};
+    static const char *const repeats[] = {"-LOADING", "-BUSY", "-NOSCRIPT"};
     long most = 3 + (long)(lasts_ms / RETRY_MS);
 
     if (connections > most)
