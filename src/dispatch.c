@@ -60,20 +60,22 @@ static int64_t probe_ms(const hr_dispatch *dispatch)
     return ms > 0 ? ms : 1;
 }
 
-/* An error goes through the limit's on_failure, where that has a say. */
+/* What an error means for an acquire under this limit: its on_failure, where that has a say. */
+static void apply_on_failure(hr_dispatch *dispatch, const hr_limit *limit, const void *name, size_t len, uint64_t cost,
+                             hr_answer *with)
+{
+    const hr_fallback_request failed = {
+        .limit = limit, .name = name, .name_len = len, .cost = cost, .probe_ms = probe_ms(dispatch)};
+    if (hr_fallback_covers(with->error))
+        hr_fallback_decide(&dispatch->fallback, &failed, with);
+}
+
 static void answer(hr_dispatch *dispatch, hr_request *request, hr_answer with)
 {
     const hr_key *key = request->key;
-    if (request->op == HIRATE_OP_ACQUIRE && hr_fallback_covers(with.error)) {
-        const hr_fallback_request failed = {
-            .limit = request->limit,
-            .name = key->text + key->prefix_len,
-            .name_len = (size_t)(key->len - key->prefix_len),
-            .cost = request->cost,
-            .probe_ms = probe_ms(dispatch),
-        };
-        hr_fallback_decide(&dispatch->fallback, &failed, &with);
-    }
+    if (request->op == HIRATE_OP_ACQUIRE && with.error)
+        apply_on_failure(dispatch, request->limit, key->text + key->prefix_len, (size_t)(key->len - key->prefix_len),
+                         request->cost, &with);
     hr_batch_remove(&dispatch->batch, request);
     hr_requests_answer(&dispatch->requests, request, &with);
 }
@@ -504,16 +506,8 @@ static bool answer_from_breaker(hr_dispatch *dispatch, const hirate_request *fro
         hr_breaker_lets_through(&dispatch->breaker, dispatch->now_us, hr_random_next(&dispatch->random)))
         return false;
     *with = (hr_answer){.error = dispatch->last_failure, .text = BROKEN, .reason = dispatch->obstacle};
-    if (from->op == HIRATE_OP_ACQUIRE) {
-        const hr_fallback_request failed = {
-            .limit = limit,
-            .name = from->name,
-            .name_len = from->name_len,
-            .cost = from->cost,
-            .probe_ms = probe_ms(dispatch),
-        };
-        hr_fallback_decide(&dispatch->fallback, &failed, with);
-    }
+    if (from->op == HIRATE_OP_ACQUIRE)
+        apply_on_failure(dispatch, limit, from->name, from->name_len, from->cost, with);
     return true;
 }
 
