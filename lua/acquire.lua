@@ -27,7 +27,7 @@
 -- Clock    TIME, once. What happens after it stepped back is said with each kind; nothing is ever minted.
 -- State    0xB1, 0x10 + kind (version 1), then doubles; of a sliding log the units before its first entry, as 32 bits, and
 --          for each entry its time (a double) and all units up to and with it (32 bits, which may wrap).
--- Expiry   when nothing that was taken counts any more; what is at that point already is deleted.
+-- Expiry   when nothing that was taken counts any more, on Redis 8 up to a millisecond later; what is at that point already is deleted.
 --
 -- All numbers are integers below 2^53, so doubles are exact, and floor and ceil of a quotient are too: x/d with
 -- x < 2^53 never rounds across an integer. A product that may exceed 2^53 is only compared with a smaller number.
@@ -58,6 +58,10 @@ local function reset(key, value)
     return absent(key) and 0 or -1
 end
 
+-- Redis 8 drops a key as soon as the millisecond begins in which it expires, others once that is over. As the expiry counts
+-- from the beginning of this millisecond, it would come up to a millisecond early there.
+local spare = (redis.REDIS_VERSION_NUM or 0) >= 0x070300 and now % 1000 > 0 and 1 or 0
+
 -- Write what a key has become, or delete it where nothing is left to remember. False: it holds something else.
 local function write(key, value, state, expiry)
     if expiry == 0 then
@@ -67,9 +71,9 @@ local function write(key, value, state, expiry)
             return absent(key)
         end
     elseif value then
-        call('PSETEX', key, format('%d', expiry), state)
+        call('PSETEX', key, format('%d', expiry + spare), state)
     else
-        return call('SET', key, state, 'PX', format('%d', expiry), 'NX')
+        return call('SET', key, state, 'PX', format('%d', expiry + spare), 'NX')
     end
     return true
 end

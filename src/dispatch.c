@@ -294,6 +294,8 @@ static void hold(hr_dispatch *dispatch)
 static void refused(hr_dispatch *dispatch, hr_call *call, const hr_link_reply *reply)
 {
     hr_refusal refusal = hr_refusal_of(reply->data, reply->len);
+    size_t len = reply->len;
+    const char *text = len ? hr_refusal_text(reply->data, &len) : NULL;
 
     if (refusal.action == HR_REFUSAL_LOAD && call->how == HR_SCRIPT_BY_SHA) {
         dispatch->text_needed = true;
@@ -305,14 +307,14 @@ static void refused(hr_dispatch *dispatch, hr_call *call, const hr_link_reply *r
     if (refusal.action == HR_REFUSAL_LOAD) /* the text did not help either */
         hold(dispatch);
     if (refusal.action == HR_REFUSAL_WAIT) {
-        set_obstacle(dispatch, reply->data, reply->len);
+        set_obstacle(dispatch, text, len);
         hold(dispatch);
         hr_batch_take_back(&dispatch->batch, call);
         return;
     }
     hr_answer with = {.error = refusal.error, .charge = refusal.charge, .text = REFUSED};
-    if (reply->len)
-        with.reason = hr_reason_new(reply->data, reply->len);
+    if (len)
+        with.reason = hr_reason_new(text, len);
     answer_call(dispatch, call, with);
     hr_reason_drop(with.reason);
     hr_batch_finish(&dispatch->batch, call);

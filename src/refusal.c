@@ -96,3 +96,10 @@ hr_refusal hr_refusal_of(const char *text, size_t len)
     }
     return UNLISTED;
 }
+
+const char *hr_refusal_text(const char *text, size_t *len)
+{
+    const char *inner = unwrap(text, *len);
+    *len -= (size_t)(inner - text);
+    return inner;
+}

@@ -24,6 +24,9 @@ typedef struct hr_refusal {
     enum hirate_charge charge;  /* no: refused before the script ran or at its first write; else maybe */
 } hr_refusal;
 
+/* The part of the text that tells: without the wrapper of an old server. Points into `text`; *len becomes its length. */
+const char *hr_refusal_text(const char *text, size_t *len);
+
 /* `text` is an error reply without its '-': "CODE rest". Redis up to 6.2 wraps what a script raises as
  * "ERR Error running script …: -CODE rest"; that is read as CODE. */
 hr_refusal hr_refusal_of(const char *text, size_t len);

@@ -556,3 +556,10 @@ int64_t server_info(server *s, const char *section, const char *field)
     }
     return 0;
 }
+
+bool server_expiry_fits(const server *s, int64_t pttl, int64_t reset_ms)
+{
+    if (reset_ms == 0)
+        return pttl == -2;
+    return pttl == reset_ms || (server_version(s) >= 703 && pttl == reset_ms + 1);
+}

@@ -56,4 +56,8 @@ int64_t server_ask_int(server *s, const char *words, ...) __attribute__((format(
  * 0 when there is no such line. */
 int64_t server_info(server *s, const char *section, const char *field);
 
+/* Is a PTTL what a state with this reset_ms is written with? -2, no key, for 0. For servers that drop a key when the last millisecond
+ * begins, the script adds one. */
+bool server_expiry_fits(const server *s, int64_t pttl, int64_t reset_ms);
+
 #endif
