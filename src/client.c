@@ -56,15 +56,6 @@ static void destroy(hirate *h)
     free(h);
 }
 
-static void arm(hirate *h)
-{
-    int64_t due = h->dispatch.requests.done ? h->dispatch.now_us : hr_dispatch_due_us(&h->dispatch);
-    if (due >= h->armed_us)
-        return;
-    int64_t delay = due <= h->dispatch.now_us ? 0 : due - h->dispatch.now_us;
-    h->armed_us = h->loop.timer_set(h->timer, delay) ? HR_CLOCK_FAR : due;
-}
-
 static int want_turn_end(hirate *h)
 {
     if (h->deferred)
@@ -72,6 +63,18 @@ static int want_turn_end(hirate *h)
     int rc = h->loop.defer_set(h->defer);
     h->deferred = rc == 0;
     return rc;
+}
+
+static void arm(hirate *h)
+{
+    bool at_once = h->dispatch.requests.done || (h->closing && !h->dispatch.closed);
+    int64_t due = at_once ? h->dispatch.now_us : hr_dispatch_due_us(&h->dispatch);
+    if (due >= h->armed_us)
+        return;
+    int64_t delay = due <= h->dispatch.now_us ? 0 : due - h->dispatch.now_us;
+    h->armed_us = h->loop.timer_set(h->timer, delay) ? HR_CLOCK_FAR : due;
+    if (h->armed_us == HR_CLOCK_FAR)
+        want_turn_end(h); /* and try again */
 }
 
 /* The end of each entry. `h` may be gone afterwards. */
@@ -212,11 +215,18 @@ static void on_settled(void *arg)
     leave(h);
 }
 
+static void close_if_asked(hirate *h)
+{
+    if (h->closing && !h->dispatch.closed)
+        hr_dispatch_close(&h->dispatch);
+}
+
 static void on_timer(void *arg)
 {
     hirate *h = arg;
     h->armed_us = HR_CLOCK_FAR;
     h->dispatch.now_us = hr_clock_now_us();
+    close_if_asked(h);
     hr_dispatch_tick(&h->dispatch);
     deliver(h, CALLBACKS_A_TURN);
     want_turn_end(h);
@@ -228,8 +238,7 @@ static void on_defer(void *arg)
     hirate *h = arg;
     h->deferred = false;
     h->dispatch.now_us = hr_clock_now_us();
-    if (h->closing && !h->dispatch.closed)
-        hr_dispatch_close(&h->dispatch);
+    close_if_asked(h);
     hr_dispatch_tick(&h->dispatch);
     hr_dispatch_flush(&h->dispatch);
     deliver(h, CALLBACKS_A_TURN);
@@ -430,7 +439,8 @@ void hirate_free(hirate *h)
     if (!h)
         return;
     if (h->delivering || h->resolving) {
-        hirate_close(h, NULL, NULL);
+        want_turn_end(h); /* if the loop refuses, the entry under way arms the timer */
+        h->closing = true;
         return;
     }
     h->closing = true;

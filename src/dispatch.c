@@ -43,20 +43,15 @@ static void set_obstacle(hr_dispatch *dispatch, const char *text, size_t len)
 
 /* ------------------------------------------------------------------------------------------------- answering -- */
 
-static int64_t ms_until(int64_t moment_us, int64_t now_us)
-{
-    return moment_us <= now_us ? 0 : (moment_us - now_us + 999) / 1000;
-}
-
 /* Until Redis will be asked again, as far as can be said now. */
 static int64_t probe_ms(const hr_dispatch *dispatch)
 {
     int64_t due = hr_breaker_is_open(&dispatch->breaker) ? dispatch->breaker.probe_us : 0;
-    if (dispatch->link && !hr_link_is_up(dispatch->link)) {
-        int64_t link_due = hr_link_due_us(dispatch->link);
-        due = link_due > due ? link_due : due;
+    if (dispatch->losing || !hr_link_is_up(dispatch->link)) {
+        int64_t retry_us = hr_link_retry_us(dispatch->link);
+        due = retry_us > due ? retry_us : due;
     }
-    int64_t ms = ms_until(due, dispatch->now_us);
+    int64_t ms = hr_wait_ms(due - dispatch->now_us);
     return ms > 0 ? ms : 1;
 }
 
@@ -156,8 +151,8 @@ static bool answer_from_denial(hr_dispatch *dispatch, const hirate_request *from
         .source = HIRATE_SOURCE_CACHE,
         .charge = HIRATE_CHARGE_NO,
         .remaining = denial->remaining,
-        .retry_after_ms = ms_until(denial->until_us + HR_DENIALS_EARLY_US, now_us),
-        .reset_ms = ms_until(denial->reset_us, now_us),
+        .retry_after_ms = hr_wait_ms(denial->until_us + HR_DENIALS_EARLY_US - now_us),
+        .reset_ms = hr_wait_ms(denial->reset_us - now_us),
         .text = "",
     };
     return true;
@@ -313,6 +308,8 @@ static void refused(hr_dispatch *dispatch, hr_call *call, const hr_link_reply *r
         return;
     }
     hr_answer with = {.error = refusal.error, .charge = refusal.charge, .text = REFUSED};
+    if (refusal.midway && call->key_count > 1)
+        with.charge = HIRATE_CHARGE_MAYBE;
     if (len)
         with.reason = hr_reason_new(text, len);
     answer_call(dispatch, call, with);
@@ -336,6 +333,7 @@ static void on_reply(void *arg, hr_link_call *link_call, const hr_link_reply *re
     hr_call *call = (hr_call *)link_call;
     hr_script_reply parts;
 
+    dispatch->now_us = hr_link_now_us(dispatch->link);
     call_ended(dispatch, call);
     if (reply->is_error) {
         refused(dispatch, call, reply);
@@ -355,18 +353,22 @@ static void on_lost(void *arg, hr_link_call *link_call, bool written)
     hr_dispatch *dispatch = arg;
     hr_call *call = (hr_call *)link_call;
 
+    dispatch->now_us = hr_link_now_us(dispatch->link);
     call_ended(dispatch, call);
     if (!written && !dispatch->closed) {
         hr_batch_take_back(&dispatch->batch, call);
         return;
     }
+    dispatch->losing = true; /* the link does not know yet */
     answer_call(dispatch, call, (hr_answer){.error = HIRATE_ELOST, .charge = HIRATE_CHARGE_MAYBE, .text = LOST});
+    dispatch->losing = false;
     hr_batch_finish(&dispatch->batch, call);
 }
 
 static void on_up(void *arg)
 {
     hr_dispatch *dispatch = arg;
+    dispatch->now_us = hr_link_now_us(dispatch->link);
     dispatch->stats.connects++;
     dispatch->text_needed = false; /* perhaps another server: ask by SHA1 first */
     dispatch->room = true;
@@ -388,6 +390,7 @@ static void on_down(void *arg, int error, const char *reason)
     char text[HIRATE_REASON_MAX + 1];
     static const char CONNECT[] = "no connection to Redis: ";
 
+    dispatch->now_us = hr_link_now_us(dispatch->link);
     size_t head = error == HIRATE_ECONNECT ? sizeof CONNECT - 1 : 0, len = strlen(reason);
     if (len > HIRATE_REASON_MAX - head)
         len = HIRATE_REASON_MAX - head;

@@ -42,10 +42,11 @@ typedef struct hr_dispatch {
     bool room;              /* a reply came since the last flush */
     bool text_needed;       /* the server does not know the script */
     bool text_in_flight;
+    bool losing;            /* a call's connection is ending */
     int64_t hold_until_us;  /* after LOADING and the like: send nothing before */
     hr_backoff hold;
     uint64_t random;
-    int64_t now_us;         /* of the turn under way; the client sets it */
+    int64_t now_us;         /* of the entry under way; the client sets it, and what the link tells */
 
     hr_breaker breaker;
     int last_failure;       /* HIRATE_E…: what it answers while open */
@@ -56,7 +57,7 @@ typedef struct hr_dispatch {
     bool closed;
 } hr_dispatch;
 
-/* 0, HIRATE_EINVAL or HIRATE_ENOMEM; hr_dispatch_free in either case. Takes over config->uri when it succeeds. */
+/* 0 or HIRATE_ENOMEM; hr_dispatch_free in either case. Takes over config->uri when it succeeds. */
 int hr_dispatch_init(hr_dispatch *dispatch, const hirate_options *options, const hirate_loop *loop,
                      hr_link_config *config, void (*settled)(void *arg), void (*wake)(void *arg), void *arg);
 /* Every request has been delivered before. */

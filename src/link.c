@@ -20,8 +20,9 @@
 #define READER_MOST 2097152 /* bytes hiredis may gather before a reply is complete */
 #define LINE_MOST 65536 /* the same of a reply that is one line, whose end it looks for anew with each read */
 #define READS_AT_ONCE 64    /* of 16 KiB, when looking for what has arrived already */
-#define KEEPALIVE_ON 1
 #define CONNECT_BYTES 16384 /* several times what hiredis allocates for a connection */
+
+static const char TOO_SLOW[] = "connecting took longer than connect_timeout_ms";
 
 enum state { WAITING, RESOLVING, CONNECTING, GREETING, UP, CLOSED };
 
@@ -51,6 +52,7 @@ struct hr_link {
     uint64_t random;
     int64_t due_us;      /* WAITING: next attempt; RESOLVING … GREETING: give up */
     int64_t progress_us; /* UP: when bytes moved last */
+    int64_t now_us;      /* of the entry under way */
 
     hirate_error failure; /* why the connection is to end, or ended; code 0: not known */
     bool abandoned;       /* it is to end */
@@ -231,7 +233,7 @@ static redisAsyncContext *open_socket(hr_link *link)
 
 static void adopt(hr_link *link, redisAsyncContext *hiredis)
 {
-    int on = KEEPALIVE_ON, fd = hiredis->c.fd;
+    int on = 1, fd = hiredis->c.fd;
 
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     if (!link->config.uri.is_unix)
@@ -255,11 +257,12 @@ static void adopt(hr_link *link, redisAsyncContext *hiredis)
 static void on_ready(void *arg, unsigned events);
 
 /* Begin to connect to the next address, if there is one. false: there is none, or it failed at once. */
-static bool connect_next(hr_link *link)
+static bool connect_next(hr_link *link, int64_t now_us)
 {
     if (link->next >= (link->config.uri.is_unix ? 1 : link->addresses.count))
         return false;
     link->next++;
+    link->due_us = now_us + link->config.connect_timeout_us; /* each address has its own time */
     link->failure = (hirate_error){0}; /* the last address' failure is the one that is told */
     redisAsyncContext *hiredis = open_socket(link);
     if (!hiredis) {
@@ -283,7 +286,8 @@ static void on_resolution_ready(void *arg, unsigned events)
 {
     hr_link *link = arg;
     (void)events;
-    settle(link, hr_clock_now_us());
+    link->now_us = hr_clock_now_us();
+    settle(link, link->now_us);
     link->events.settled(link->arg);
 }
 
@@ -365,7 +369,7 @@ static bool step(hr_link *link, int64_t now_us)
         return step_resolving(link);
     case CONNECTING:
         if (!link->hiredis) {
-            if (!connect_next(link) && link->next >= (link->config.uri.is_unix ? 1 : link->addresses.count))
+            if (!connect_next(link, now_us) && link->next >= (link->config.uri.is_unix ? 1 : link->addresses.count))
                 fail(link, now_us);
             return link->state == CONNECTING;
         }
@@ -446,7 +450,7 @@ static void write_some(hr_link *link, int64_t now_us)
 static void on_ready(void *arg, unsigned events)
 {
     hr_link *link = arg;
-    int64_t now_us = hr_clock_now_us();
+    int64_t now_us = link->now_us = hr_clock_now_us();
 
     if (link->hiredis && (events & HIRATE_READ))
         read_some(link, now_us);
@@ -474,6 +478,7 @@ static bool look_at_socket(hr_link *link, int64_t now_us)
 
 void hr_link_read_arrived(hr_link *link, int64_t now_us)
 {
+    link->now_us = now_us;
     for (int i = 0; i < READS_AT_ONCE && look_at_socket(link, now_us); i++)
         settle(link, now_us);
     settle(link, now_us);
@@ -514,6 +519,7 @@ int hr_link_send(hr_link *link, hr_link_call *call, const char *command, size_t 
 
 void hr_link_flush(hr_link *link, int64_t now_us)
 {
+    link->now_us = now_us;
     if (hr_link_is_up(link) && (link->wanted & HIRATE_WRITE))
         write_some(link, now_us);
     settle(link, now_us);
@@ -562,16 +568,37 @@ int64_t hr_link_due_us(const hr_link *link)
     return link->due_us;
 }
 
+/* The next one may do better; settle() goes on to it. */
+static void give_up_address(hr_link *link)
+{
+    note(link, HIRATE_ECONNECT, TOO_SLOW);
+    if (link->hiredis)
+        redisAsyncFree(link->hiredis);
+}
+
+int64_t hr_link_retry_us(const hr_link *link)
+{
+    return link->state == WAITING ? link->due_us : link->now_us + HR_BACKOFF_FIRST_US;
+}
+
+int64_t hr_link_now_us(const hr_link *link)
+{
+    return link->now_us;
+}
+
 void hr_link_tick(hr_link *link, int64_t now_us)
 {
+    link->now_us = now_us;
     bool waits = link->state == WAITING;
     if (!waits && now_us >= hr_link_due_us(link))
         hr_link_read_arrived(link, now_us); /* perhaps only the loop was held up */
     bool late = now_us >= hr_link_due_us(link);
     if (late && link->state == UP)
         hr_link_abandon(link, HIRATE_ECONNECT, "the server stopped answering");
+    else if (late && link->state == CONNECTING)
+        give_up_address(link);
     else if (late && !waits && link->state != WAITING)
-        hr_link_abandon(link, HIRATE_ECONNECT, "connecting took longer than connect_timeout_ms");
+        hr_link_abandon(link, HIRATE_ECONNECT, TOO_SLOW);
     settle(link, now_us);
 }
 

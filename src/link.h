@@ -38,7 +38,8 @@ typedef struct hr_link_reply {
 } hr_link_reply;
 
 /*
- * What the owner is told. reply, lost, up and down must not call the link, except hr_link_good and hr_link_abandon; after settled, and only
+ * What the owner is told. Inside reply, lost, up and down it may only ask the link (now, due, retry, is up), and call
+ * hr_link_good and hr_link_abandon; inside settled, and only
  * inside it, the owner may do everything, also free the link.
  */
 typedef struct hr_link_events {
@@ -71,6 +72,10 @@ void hr_link_free(hr_link *link);
 bool hr_link_is_up(const hr_link *link);
 /* The moment by which hr_link_tick() wants to be called; HR_CLOCK_FAR: none. */
 int64_t hr_link_due_us(const hr_link *link);
+/* When the next attempt to connect is due, or may be at the earliest while this connection is not over yet. */
+int64_t hr_link_retry_us(const hr_link *link);
+/* The clock as of the entry from the loop or the owner that is under way, or the last one. */
+int64_t hr_link_now_us(const hr_link *link);
 /* Do what is due. */
 void hr_link_tick(hr_link *link, int64_t now_us);
 

@@ -119,6 +119,7 @@ static int shown(size_t len)
 static int refused(enum hr_greeting_step step, const char *text, size_t len, hirate_error *error)
 {
     hr_refusal refusal = hr_refusal_of(text, len);
+    text = hr_refusal_text(text, &len);
 
     if (refusal.error != HIRATE_EAUTH && refusal.action != HR_REFUSAL_ANSWER) /* it may be different next time */
         return hr_fail(error, HIRATE_ECONNECT, "%.*s", shown(len), text);

@@ -243,6 +243,7 @@ static int use_limit(hirate_local *local, const hirate_limit *limit, hirate_erro
     if (rc != 0)
         return rc;
     local->limit = *limit;
+    local->limit.struct_size = sizeof local->limit; /* what is beyond was looked at, and is zero */
     local->limit.policy = local->policy.name; /* the caller's text may go away */
     return 0;
 }

@@ -2,9 +2,10 @@
 /*
  * script: what an error reply to a call means; see refusal.h.
  *
- * The script makes every check before its first write, and Redis refuses a script's writes (OOM, MISCONF, READONLY,
- * NOREPLICAS) at the first one. So each code listed here was answered with nothing charged. A code that is not listed
- * may have come from anywhere: maybe.
+ * The script makes every check of a key before that key's write, and Redis refuses a script's writes (OOM, MISCONF, READONLY,
+ * NOREPLICAS) at the first one. So each code listed here was answered with nothing charged, but for one case: what is raised
+ * inside the script for other reasons (a command it may not run) may come after other keys of the call were written. A code
+ * that is not listed may have come from anywhere: maybe.
  */
 #include "refusal.h"
 
@@ -14,40 +15,41 @@
 typedef struct known {
     const char *prefix; /* of the error's text */
     hr_refusal refusal;
+    enum { ANYWHERE, BEFORE_ANY_WRITE, INSIDE } where; /* BEFORE_ANY_WRITE: also when raised inside the script */
 } known;
 
-#define NO HIRATE_CHARGE_NO
-
+/* All of them: charge = no. */
 static const known TABLE[] = {
-    {"NOSCRIPT", {HR_REFUSAL_LOAD, HIRATE_EREDIS, NO}},
-    {"LOADING", {HR_REFUSAL_WAIT, HIRATE_EREDIS, NO}},
-    {"BUSY", {HR_REFUSAL_WAIT, HIRATE_EREDIS, NO}},
-    {"TRYAGAIN", {HR_REFUSAL_WAIT, HIRATE_EREDIS, NO}},
-    {"READONLY", {HR_REFUSAL_RECONNECT, HIRATE_EREDIS, NO}},
-    {"MASTERDOWN", {HR_REFUSAL_RECONNECT, HIRATE_EREDIS, NO}},
-    {"NOAUTH", {HR_REFUSAL_RECONNECT, HIRATE_EAUTH, NO}},
-    {"WRONGPASS", {HR_REFUSAL_RECONNECT, HIRATE_EAUTH, NO}},
-    {"NOPERM", {HR_REFUSAL_ANSWER, HIRATE_EAUTH, NO}},
+    {.prefix = "NOSCRIPT", .refusal = {.action = HR_REFUSAL_LOAD, .error = HIRATE_EREDIS}},
+    {.prefix = "LOADING", .refusal = {.action = HR_REFUSAL_WAIT, .error = HIRATE_EREDIS}},
+    {.prefix = "BUSY", .refusal = {.action = HR_REFUSAL_WAIT, .error = HIRATE_EREDIS}},
+    {.prefix = "TRYAGAIN", .refusal = {.action = HR_REFUSAL_WAIT, .error = HIRATE_EREDIS}},
+    {.prefix = "READONLY", .refusal = {.action = HR_REFUSAL_RECONNECT, .error = HIRATE_EREDIS}, .where = BEFORE_ANY_WRITE},
+    {.prefix = "MASTERDOWN", .refusal = {.action = HR_REFUSAL_RECONNECT, .error = HIRATE_EREDIS}, .where = BEFORE_ANY_WRITE},
+    {.prefix = "NOAUTH", .refusal = {.action = HR_REFUSAL_RECONNECT, .error = HIRATE_EAUTH}},
+    {.prefix = "WRONGPASS", .refusal = {.action = HR_REFUSAL_RECONNECT, .error = HIRATE_EAUTH}},
+    {.prefix = "NOPERM", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EAUTH}},
     /* NOPERM as it is said from inside a script: by Redis 7.0, and from 7.2 on and by Valkey */
-    {"ERR The user executing the script", {HR_REFUSAL_ANSWER, HIRATE_EAUTH, NO}},
-    {"ERR ACL failure in script", {HR_REFUSAL_ANSWER, HIRATE_EAUTH, NO}},
-    {"OOM", {HR_REFUSAL_ANSWER, HIRATE_EREDIS, NO}},
-    {"MISCONF", {HR_REFUSAL_ANSWER, HIRATE_EREDIS, NO}},
-    {"NOREPLICAS", {HR_REFUSAL_ANSWER, HIRATE_EREDIS, NO}},
-    {"MOVED", {HR_REFUSAL_ANSWER, HIRATE_EREDIS, NO}},
-    {"ASK", {HR_REFUSAL_ANSWER, HIRATE_EREDIS, NO}},
-    {"CROSSSLOT", {HR_REFUSAL_ANSWER, HIRATE_EREDIS, NO}},
-    {"CLUSTERDOWN", {HR_REFUSAL_ANSWER, HIRATE_EREDIS, NO}},
-    {"WRONGTYPE", {HR_REFUSAL_ANSWER, HIRATE_ESTATE, NO}},
-    {"ERR unknown command", {HR_REFUSAL_ANSWER, HIRATE_EREDIS, NO}},
-    {"ERR Unknown Redis command called from", {HR_REFUSAL_ANSWER, HIRATE_EREDIS, NO}},
-    {"ERR This Redis command is not allowed from", {HR_REFUSAL_ANSWER, HIRATE_EREDIS, NO}},
+    {.prefix = "ERR The user executing the script", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EAUTH}, .where = INSIDE},
+    {.prefix = "ERR ACL failure in script", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EAUTH}, .where = INSIDE},
+    {.prefix = "OOM", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}, .where = BEFORE_ANY_WRITE},
+    {.prefix = "MISCONF", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}, .where = BEFORE_ANY_WRITE},
+    {.prefix = "NOREPLICAS", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}, .where = BEFORE_ANY_WRITE},
+    {.prefix = "MOVED", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}},
+    {.prefix = "ASK", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}},
+    {.prefix = "CROSSSLOT", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}},
+    {.prefix = "CLUSTERDOWN", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}},
+    {.prefix = "WRONGTYPE", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_ESTATE}},
+    {.prefix = "ERR unknown command", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}},
+    {.prefix = "ERR Unknown Redis command called from", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}, .where = INSIDE},
+    {.prefix = "ERR This Redis command is not allowed from", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}, .where = INSIDE},
     /* said at accept, before the server closes */
-    {"ERR max number of clients reached", {HR_REFUSAL_RECONNECT, HIRATE_EREDIS, NO}},
-    {"DENIED", {HR_REFUSAL_RECONNECT, HIRATE_EREDIS, NO}}, /* protected mode */
+    {.prefix = "ERR max number of clients reached", .refusal = {.action = HR_REFUSAL_RECONNECT, .error = HIRATE_EREDIS}},
+    {.prefix = "DENIED", .refusal = {.action = HR_REFUSAL_RECONNECT, .error = HIRATE_EREDIS}}, /* protected mode */
 };
 
-static const hr_refusal UNLISTED = {HR_REFUSAL_ANSWER, HIRATE_EREDIS, HIRATE_CHARGE_MAYBE};
+static const hr_refusal UNLISTED = {
+    .action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS, .charge = HIRATE_CHARGE_MAYBE};
 
 static bool starts(const char *text, size_t len, const char *prefix)
 {
@@ -81,25 +83,32 @@ static const char *unwrap(const char *text, size_t len)
 
 hr_refusal hr_refusal_of(const char *text, size_t len)
 {
-    if (!len)
-        return UNLISTED;
     const char *inner = unwrap(text, len);
     size_t inner_len = len - (size_t)(inner - text);
+    bool wrapped = inner != text;
 
     for (size_t i = 0; i < sizeof TABLE / sizeof *TABLE; i++) {
         const char *prefix = TABLE[i].prefix;
-        if (starts(inner, inner_len, prefix))
-            return TABLE[i].refusal;
         /* what an old server wraps has lost its "ERR " */
-        if (inner != text && strncmp(prefix, "ERR ", 4) == 0 && starts(inner, inner_len, prefix + 4))
-            return TABLE[i].refusal;
+        bool lost = wrapped && strncmp(prefix, "ERR ", 4) == 0 && starts(inner, inner_len, prefix + 4);
+        if (!lost && !starts(inner, inner_len, prefix))
+            continue;
+        hr_refusal refusal = TABLE[i].refusal;
+        refusal.midway = TABLE[i].where == INSIDE || (wrapped && TABLE[i].where == ANYWHERE);
+        return refusal;
     }
     return UNLISTED;
 }
 
 const char *hr_refusal_text(const char *text, size_t *len)
 {
+    static const char QUOTED[] = "with args beginning with";
+    if (!*len)
+        return text;
     const char *inner = unwrap(text, *len);
     *len -= (size_t)(inner - text);
+    const char *quoted = memmem(inner, *len, QUOTED, sizeof QUOTED - 1);
+    if (quoted)
+        *len = (size_t)(quoted - inner);
     return inner;
 }

@@ -8,6 +8,7 @@
 
 #include "hirate.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum hr_refusal_action {
@@ -22,9 +23,11 @@ typedef struct hr_refusal {
     enum hr_refusal_action action;
     int error;                  /* HIRATE_E…, for what is answered */
     enum hirate_charge charge;  /* no: refused before the script ran or at its first write; else maybe */
+    bool midway;                /* raised inside the script: other keys of the call may have been written before */
 } hr_refusal;
 
-/* The part of the text that tells: without the wrapper of an old server. Points into `text`; *len becomes its length. */
+/* The part of the text that tells: without the wrapper of an old server, and without the arguments that a server quotes (a name
+ * or a password may be among them). Points into `text`; *len becomes its length. */
 const char *hr_refusal_text(const char *text, size_t *len);
 
 /* `text` is an error reply without its '-': "CODE rest". Redis up to 6.2 wraps what a script raises as
