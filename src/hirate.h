@@ -255,9 +255,9 @@ typedef struct hirate_limit {
 
 /*
  * A sliding window: about the same from two counters. It takes what the window before used as spread evenly over it, so
- * it may admit more or less than `max` in an interval as long as `window`: never 2·max, and nearly so only where a burst of
- * `max` ends at an edge and as much again is taken while it fades over the next window, never at once. Reckoned
- * in ticks, the finest of 1 us, 1 ms, 1 s that divides `window` and keeps max·ticks <= 2^52; where none does it does not
+ * it may admit more or less than `max` in an interval as long as `window`: never 2·max, and nearly so only where a burst
+ * of `max` ends at an edge and as much again is taken while it fades over the next window, never at once. Reckoned in
+ * ticks, the finest of 1 us, 1 ms, 1 s that divides `window` and keeps max·ticks <= 2^52; where none does it does not
  * compile.
  */
 #define HIRATE_SLIDING_WINDOW(name, max, window)                                                                      \
