@@ -37,7 +37,8 @@ typedef struct hr_denials {
 /* Cannot fail; `most` entries are made when the first denial comes. */
 void hr_denials_init(hr_denials *denials, hr_limits *limits, uint32_t most);
 void hr_denials_free(hr_denials *denials);
-/* The denial that answers an acquire of `cost`, whatever the time; NULL: none. `hash` is hr_batch_hash's. */
+/* The denial that answers an acquire of `cost`, whatever the time; NULL: none. `hash` is the key's, as the
+ * batch reckons it (batch.c: hash_of) and as the denial was noted with. */
 const hr_denial *hr_denials_find(const hr_denials *denials, uint64_t hash, const hr_limit *limit, const void *name,
                                  size_t len, uint64_t cost);
 /* Remember one, instead of an older one of the same limit and key. Without memory it is forgotten. */

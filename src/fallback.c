@@ -33,7 +33,7 @@ static void deny(hr_answer *answer, int64_t retry_after_ms)
     answer->retry_after_ms = retry_after_ms;
 }
 
-/* By this process' share of the limit. Without room or memory for another bucket: denied until Redis is asked again. */
+/* By this process' share of the limit. Without room or memory for another name: denied until Redis is asked again. */
 static void decide_locally(hr_fallback *fallback, const hr_fallback_request *request, hr_answer *answer)
 {
     hirate_request local_request;

@@ -10,7 +10,7 @@
 
 typedef struct hr_fallback {
     hirate_local *local; /* NULL until a limit decides locally */
-    uint32_t local_most; /* buckets */
+    uint32_t local_most; /* names */
 } hr_fallback;
 
 void hr_fallback_free(hr_fallback *fallback);

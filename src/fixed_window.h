@@ -4,11 +4,18 @@
  * moment: a multiple of the length since 1970, or the calendar's (calendar.h).
  *
  * State     start, end, used. start < end; the window may be a past or (the clock stepped back) a coming one.
- *           -2^42 <= start (a quota's, at an offset, just after 1970; otherwise >= 0), end <= 2^53, 1 <= used <=
- * 2^53-1. Load      absent or now >= end: the window that holds now, nothing used. start - now > end - start: the clock
- * stepped back by more than a window: the window that holds now, used stays. else what is stored, also after a change
- * of the length: the window ends as it would have. Take      cost > limit: denied, never. cost <= limit - used (always
- * if it is 0): used += cost. Else denied until end. Keep      nothing changes: what has used = 0 holds now already.
+ *           -2^42 <= start (a quota's, at an offset, just after 1970; otherwise >= 0), end <= 2^53.
+ *           1 <= used <= 2^53-1.
+ * Load      absent or now >= end:         the window that holds now, nothing used.
+ *           start - now > end - start:    the clock stepped back by more than a window: the window that holds now, used
+ *                                         stays.
+ *           else:                         what is stored, also after a change of the length: the window ends as it
+ *                                         would have.
+ * Take      cost > limit:                 denied, never.
+ *           cost <= limit - used:         used += cost. (limit - used is 0 where it would be negative, as the limit was
+ *                                         lowered: a cost of 0 is always allowed.)
+ *           else:                         denied until end.
+ * Keep      nothing changes: what has used = 0 holds now already.
  * Store     start, end, used; denied too. Nothing if used = 0: the key is deleted.
  * Expiry    reset_ms = ceil((end - now) / 1000) if used > 0.
  */

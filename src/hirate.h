@@ -14,8 +14,10 @@
  * charged. What is wrong, and what would be accepted, is said by hirate_last_error() or the hirate_error that
  * was passed in.
  *
- * Structs that cross this interface begin with their size and a version. Set them up with the macros and
- * functions below and new fields will get their defaults; fields are only ever appended.
+ * Structs that may grow begin with their size and a version; hirate_result, which only the library fills in, with its
+ * size alone. Set them up with the macros and functions below and new fields will get their defaults; fields are only ever
+ * appended, those of hirate_limit in place of its reserved words, so its size stays. hirate_rate and hirate_error have
+ * neither and stay as they are.
  */
 #ifndef HIRATE_H
 #define HIRATE_H
@@ -100,8 +102,10 @@ enum hirate_source { /* who decided */
     HIRATE_SOURCE_REDIS = 1,
     HIRATE_SOURCE_LOCAL = 2,
     HIRATE_SOURCE_CACHE = 3,      /* this client, which remembered a denial by Redis */
-    HIRATE_SOURCE_FAIL_OPEN = 4,  /* Redis could not answer, and the limit says: allow */
-    HIRATE_SOURCE_FAIL_CLOSED = 5 /* Redis could not answer, and the limit says: deny */
+    HIRATE_SOURCE_FAIL_OPEN = 4,  /* Redis could not answer, and the limit says: allow. A cost above the capacity or limit
+                                     is denied all the same (HIRATE_NEVER) */
+    HIRATE_SOURCE_FAIL_CLOSED = 5 /* Redis could not answer, and the limit says: deny. Also with ..._LOCAL, for a cost above
+                                     the capacity or limit */
 };
 
 /* What becomes of an acquire that Redis cannot answer. Peeks and resets get the error whatever this says. */
@@ -251,8 +255,9 @@ typedef struct hirate_limit {
 
 /*
  * A sliding window: about the same from two counters. It takes what the window before used as spread evenly over it, so
- * it may admit somewhat more or less than `max` in an interval as long as `window`; never 2·max around an edge. Reckoned
- * in ticks, the finest of 1 us, 1 ms, 1 s that divides `window` and keeps max·ticks <= 2^52; where none does it does not
+ * it may admit more or less than `max` in an interval as long as `window`: never 2·max, and nearly so only where a burst
+ * of `max` ends at an edge and as much again is taken while it fades over the next window, never at once. Reckoned in
+ * ticks, the finest of 1 us, 1 ms, 1 s that divides `window` and keeps max·ticks <= 2^52; where none does it does not
  * compile.
  */
 #define HIRATE_SLIDING_WINDOW(name, max, window)                                                                      \
@@ -433,13 +438,16 @@ typedef struct hirate_options {
                                    names. Default 6 */
     uint32_t max_call_keys;     /* distinct keys one call decides: 1 … 256. Default 128 */
     uint32_t max_call_acquires; /* requests one call decides: 1 … 1024. Default 1024 */
-    uint32_t max_denials;       /* denials remembered, see HIRATE_LIMIT_CACHE_DENIALS: 1 … 4194304. Default 65536 */
+    uint32_t max_denials;       /* denials remembered, see HIRATE_LIMIT_CACHE_DENIALS: 1 … 4194304, rounded up to a
+                                   power of two, at least 4. Default 65536 */
     uint32_t breaker_failures;  /* after so many failures in a row (attempts to connect, calls without an answer or
                                    with an error) what is submitted is answered at once, by on_failure, with the last
                                    failure as error or cause; now and then one request is let through as a probe, after
                                    50 ms at first and at most a second later on. 1 … 1000000. Default 5 */
-    uint32_t max_local_keys;    /* buckets of HIRATE_ON_FAILURE_LOCAL; past it names are denied. 1 … 4194304.
-                                   Default 65536 */
+    uint32_t max_local_keys;    /* names in use under limits of HIRATE_ON_FAILURE_LOCAL; past it further ones are
+                                   denied. Each takes about 100 bytes and its key; one of a sliding log, with L its
+                                   share of the limit, up to 40·L + 64 more, never above 160 KiB (see the local engine).
+                                   1 … 4194304. Default 65536 */
     hirate_room_cb *on_room;    /* after HIRATE_EOVERLOAD, once there is room for at least a quarter of
                                    max_pending; from the loop. NULL: none */
     hirate_resolve_fn *resolve; /* NULL: getaddrinfo() on a detached thread */
@@ -456,7 +464,7 @@ typedef struct hirate_request {
     const hirate_limit *limit;
     const void *name;          /* any bytes; may be NULL when name_len is 0 */
     size_t name_len;           /* 0 … 1024 */
-    uint64_t cost;             /* tokens: 0 … 2^53-1; not used by a reset. Default 1 */
+    uint64_t cost;             /* tokens, or units of the limit: 0 … 2^53-1; not used by a reset. Default 1 */
     int64_t deadline_ms;       /* from submission, 1 … 86400000; 0 (default): the client's */
     hirate_cb *cb;             /* never NULL */
     void *user;
@@ -514,8 +522,9 @@ HIRATE_API int hirate_options_check(const hirate_options *options, hirate_error 
 
 /*
  * Make a client on `loop` (copied) with `options` (NULL: defaults; copied). It connects once the loop runs, and
- * again by itself whenever the connection ends. 0 with *out set, or with *out unchanged HIRATE_EINVAL
- * (hirate_options_check() says why), HIRATE_ENOMEM or HIRATE_ELOOP. An unreachable server is no error here.
+ * again by itself whenever the connection ends. 0 with *out set, or with *out unchanged HIRATE_EINVAL (`out` or `loop` is
+ * NULL, the loop is of another size or version or lacks a function, or else hirate_options_check() says why),
+ * HIRATE_ENOMEM or HIRATE_ELOOP. An unreachable server is no error here.
  */
 HIRATE_API int hirate_new(hirate **out, const hirate_loop *loop, const hirate_options *options);
 
@@ -542,13 +551,15 @@ HIRATE_API size_t hirate_name_u64(char buf[HIRATE_NAME_INT_SIZE], uint64_t value
 HIRATE_API size_t hirate_name_i64(char buf[HIRATE_NAME_INT_SIZE], int64_t value);
 
 /* Give up on a pending request: its callback comes, later, with HIRATE_ECANCELED; charge = no if it was not
- * written yet, else maybe. HIRATE_ENOENT: it has been decided or answered already, or never was. */
+ * written yet, else maybe. HIRATE_ENOENT: it has been decided or answered already, or never was, or the client is
+ * closing. HIRATE_ELOOP: the loop refused the deferred call, and nothing has changed. HIRATE_EINVAL: `h` is NULL. */
 HIRATE_API int hirate_cancel(hirate *h, uint64_t id);
 
 /*
  * Close: everything pending is answered HIRATE_ECLOSED (charge as for cancel), later, from the loop; then on_closed
- * (may be NULL) runs, after which the client is gone. No reply is awaited. HIRATE_ECLOSED when already closing;
- * then this on_closed does not run. NULL: nothing happens, HIRATE_EINVAL.
+ * (may be NULL) runs, after which the client is gone. No reply is awaited. Otherwise this on_closed does not run:
+ * HIRATE_ECLOSED when already closing; HIRATE_ELOOP: the loop refused the deferred call, the client stays open and may be
+ * closed again or freed; HIRATE_EINVAL: `h` is NULL.
  */
 HIRATE_API int hirate_close(hirate *h, hirate_closed_cb *on_closed, void *user);
 

@@ -27,13 +27,15 @@ typedef struct hr_addresses {
     uint32_t count;
 } hr_addresses;
 
-/* Start; 0 with *out set, or HIRATE_ENOMEM / HIRATE_ELOOP. With `resolve` NULL, hr_resolution_fd() turns readable at the
- * end; otherwise `wake(arg)` is called from hirate_resolved(), perhaps before this returns. */
+/* Start; 0 with *out set, or HIRATE_ENOMEM, HIRATE_ELOOP or the code that `resolve` returned. With `resolve` NULL,
+ * hr_resolution_fd() turns readable at the end; otherwise `wake(arg)` is called from hirate_resolved(), perhaps before this
+ * returns. */
 int hr_resolve_start(hirate_resolution **out, const char *host, uint16_t port, hirate_resolve_fn *resolve, void *user,
                      void (*wake)(void *arg), void *arg);
 /* -1 where there is none. */
 int hr_resolution_fd(const hirate_resolution *resolution);
-/* Is it through? Then *rc is 0 and *addresses filled in, or *rc is why not. */
+/* Is it through? Then *rc is 0 and *addresses filled in, or *rc is why not: HIRATE_ECONNECT, or the code that
+ * a host's own resolver gave hirate_resolved(), as it is. */
 bool hr_resolution_done(hirate_resolution *resolution, int *rc, hr_addresses *addresses);
 /* Give it up or away; NULL is fine. wake is not called afterwards. */
 void hr_resolution_drop(hirate_resolution *resolution);

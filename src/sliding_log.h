@@ -4,17 +4,22 @@
  *
  * State     entries (time, units), oldest first, at most 8192: times rise strictly, 0 … 2^53-1; units >= 1; and used,
  *           the sum of all units, 1 … 8192.
- * Load      at = the newest entry's time, if now is before it by at most the window, else now. An entry counts while
- *           at - time < window; those that no longer do are dropped, for good once stored. Entries at or later than
- *           `at` are one, at `at` (later ones: the clock stepped back by more than the window, they move to now).
- *           So what counts is   older[0 … older_count-1]   with times below at, together older_units, and at_units.
- * Take      left = limit - older_units - at_units (0 if that is negative: the limit was lowered). cost > limit: denied,
- *           never. cost <= left: at_units += cost. Else denied until so many of the oldest units have gone that it
- * fits: need = older_units + at_units + cost - limit; the first older entry with which the sum of units from the oldest
- * on is >= need, else at: ceil(((time - now) + window) / 1000). Keep      nothing changes: found again, it has the same
- * `at` and the same units at it. Store     older, then (at, at_units) if at_units > 0; denied too. Nothing if neither:
- * the key is deleted. Expiry    reset_ms = ceil(((newest - now) + window) / 1000): newest is at if at_units > 0, else
- * the last older time.
+ * Load      at = the newest entry's time, if now is before it by at most the window, else now.
+ *           An entry counts while at - time < window; those that no longer do are dropped, for good once stored.
+ *           Entries at or later than `at` are one, at `at` (later ones: the clock stepped back by more than the window,
+ *           they move to now).
+ *           So what counts is older[0 … older_count-1], with times below at, together older_units, and at_units.
+ * Left      limit - older_units - at_units (0 if that is negative: the limit was lowered).
+ * Take      cost > limit:    denied, never.
+ *           cost <= left:    at_units += cost.
+ *           else:            denied until so many of the oldest units have gone that it fits:
+ *                            need = older_units + at_units + cost - limit;
+ *                            time = of the first older entry with which the sum of units from the oldest on is >= need,
+ *                            else at;
+ *                            retry_after_ms = ceil(((time - now) + window) / 1000).
+ * Keep      nothing changes: found again, it has the same `at` and the same units at it.
+ * Store     older, then (at, at_units) if at_units > 0; denied too. Nothing if neither: the key is deleted.
+ * Expiry    reset_ms = ceil(((newest - now) + window) / 1000): newest is at if at_units > 0, else the last older time.
  */
 #ifndef HR_SLIDING_LOG_H
 #define HR_SLIDING_LOG_H

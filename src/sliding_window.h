@@ -5,16 +5,28 @@
  * What the window before used (prev) counts in proportion to how much of it the interval that ends now still overlaps;
  * what this one used (cur) counts in full. Times are whole ticks of tick_us, W = window in ticks, limit·W <= 2^52.
  *
- * State     window (its length in microseconds, 1 … 2^52), start (a multiple of it, 0 … 2^53-1), prev and cur, 0 …
- * 2^53-1, at least one of them above 0. Load      S = the multiple of window that holds now. Absent: S, 0, 0. Stored
- * window differs, or start - now > window: S, prev 0, cur = min(cur + prev, 2^53-1). start > now: what is stored; it is
- * reckoned as at its start.      start = S: what is stored. start = S - window: S, prev = cur, cur 0. earlier: S, 0, 0.
+ * State     window (its length in microseconds, 1 … 2^52), start (a multiple of it, 0 … 2^53-1), prev and cur,
+ *           0 … 2^53-1, at least one of them above 0.
+ * Load      S = the multiple of window that holds now.
+ *           absent:                       S, 0, 0.
+ *           stored window differs, or
+ *           start - now > window:         S, prev 0, cur = min(cur + prev, 2^53-1).
+ *           start > now:                  what is stored; it is reckoned as at its start.
+ *           start = S:                    what is stored.
+ *           start = S - window:           S, prev = cur, cur 0.
+ *           earlier:                      S, 0, 0.
  * Left      E = ticks from the moment to the window's end: W if now <= start, else W - floor((now - start) / tick_us).
- *           cur >= limit: 0. Else room = (limit - cur)·W; prev > 0 and E > floor(room / prev): 0;
- *           else floor((room - prev·E) / W). (prev·E may not be exact, if the limit was lowered; floor(room / prev)
- * is.) Take      cost > limit: denied, never. cost <= left: cur += cost, remaining = left - cost. Else denied until the
- * window's end less Q ticks if cost + cur <= limit, Q = floor((limit - cur - cost)·W / prev); otherwise until the end
- *           of the next window less Q ticks, Q = floor((limit - cost)·W / cur).
+ *           room = (limit - cur)·W.
+ *           cur >= limit:                 0.
+ *           prev > 0 and
+ *           E > floor(room / prev):       0. (prev·E may not be exact, if the limit was lowered; the floor is.)
+ *           else:                         floor((room - prev·E) / W).
+ * Take      cost > limit:                 denied, never.
+ *           cost <= left:                 cur += cost, remaining = left - cost.
+ *           else, cost + cur <= limit:    denied until this window's end less Q ticks,
+ *                                         Q = floor((limit - cur - cost)·W / prev);
+ *           else:                         denied until the next window's end less Q ticks,
+ *                                         Q = floor((limit - cost)·W / cur).
  *           retry_after_ms = ceil(((start - now) + (1 or 2)·window - Q·tick_us) / 1000).
  * Keep      nothing changes: what has neither prev nor cur holds now already.
  * Store     window, start, prev, cur; denied too. Nothing if prev = cur = 0: the key is deleted.

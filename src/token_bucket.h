@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * policy: the token bucket as pure functions of (state, now, cost); the twin of lua/acquire.lua.
+ * policy: the token bucket as pure functions of (state, now, cost).
+ *
+ * Every kind of limit has such functions. decide.h picks among them; together they are the twin of lua/acquire.lua.
  *
  * A decision has two steps, as in the script: bring the stored state to `now` (hr_token_bucket_load), then take from
  * it once for each request decided at that moment (hr_token_bucket_take). The client repeats the second step on the
