@@ -24,6 +24,7 @@
 --                              denial of it waits for was taken, 0 if nothing of it was denied
 --              reset           1 or 0: there was, was not, something to forget
 --              -1 alone        the key holds something else: nothing taken, nothing written
+--              -2 alone        a command on the key was refused after other keys had been written: the same
 -- Clock    TIME, once. What happens after it stepped back is said with each kind; nothing is ever minted.
 -- State    0xB1, 0x10 + kind (version 1), then doubles; of a sliding log the units before its first entry, as 32 bits, and
 --          for each entry its time (a double) and all units up to and with it (32 bits, which may wrap).
@@ -44,38 +45,60 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local out, size = {now, ops[1]}, 2 -- size: of out
 
--- MGET shows a key of another type as absent: is it really?
+-- A command on one key was refused. Before anything was written it is given once more, to raise its error, with nothing charged;
+-- afterwards it must not undo what other keys were told: nil.
+local pcall, written = redis.pcall, false
+local function refused(...)
+    if not written then call(...) end
+    return nil
+end
+
+-- MGET shows a key of another type as absent: is it really? nil: refused.
 local function absent(key)
-    return call('EXISTS', key) == 0
+    local exists = pcall('EXISTS', key)
+    if type(exists) == 'table' then return refused('EXISTS', key) end
+    return exists == 0
+end
+
+local function delete(key)
+    if type(pcall('DEL', key)) == 'table' then return refused('DEL', key) end
+    written = true
+    return true
 end
 
 local function reset(key, value)
     if value then
         if #value < 2 or value:byte() ~= 0xB1 then return -1 end
-        call('DEL', key)
-        return 1
+        return delete(key) and 1 or -2
     end
-    return absent(key) and 0 or -1
+    local free = absent(key)
+    if free == nil then return -2 end
+    return free and 0 or -1
 end
 
 -- Redis 8 drops a key as soon as the millisecond begins in which it expires, others once that is over. As the expiry counts
 -- from the beginning of this millisecond, it would come up to a millisecond early there.
 local spare = (redis.REDIS_VERSION_NUM or 0) >= 0x070300 and now % 1000 > 0 and 1 or 0
 
--- Write what a key has become, or delete it where nothing is left to remember. False: it holds something else.
+-- Write what a key has become, or delete it where nothing is left to remember. False: it holds something else; nil: refused.
 local function write(key, value, state, expiry)
     if expiry == 0 then
-        if value then
-            call('DEL', key)
-        else
-            return absent(key)
-        end
-    elseif value then
-        call('PSETEX', key, format('%d', expiry + spare), state)
-    else
-        return call('SET', key, state, 'PX', format('%d', expiry + spare), 'NX')
+        if value then return delete(key) end
+        return absent(key)
     end
-    return true
+    local ms, reply = format('%d', expiry + spare), nil
+    if value then
+        reply = pcall('PSETEX', key, ms, state)
+    else
+        reply = pcall('SET', key, state, 'PX', ms, 'NX')
+        if not reply then return false end
+    end
+    if reply.ok then
+        written = true
+        return true
+    end
+    if value then return refused('PSETEX', key, ms, state) end
+    return refused('SET', key, state, 'PX', ms, 'NX')
 end
 
 -- units, p and at of a stored bucket; nil if it is not one of this kind.
@@ -139,7 +162,7 @@ local function decide_bucket(kind, key, value, i, n, p, full)
         size = size + 2
     else
         size = size + 1
-        out[size] = -1
+        out[size] = ok == nil and -2 or -1
     end
     return i + 1 + 2 * op
 end
@@ -336,10 +359,11 @@ local function windows()
     local by_kind = {[3] = fixed, [4] = fixed, [5] = log, [6] = sliding}
     return function(kind, key, value, i, a, b, c)
         local begun = size
-        if not by_kind[kind](kind, key, value, i, a, b, c) then
+        local ok = by_kind[kind](kind, key, value, i, a, b, c)
+        if not ok then
             for n = size, begun + 1, -1 do out[n] = nil end
             size = begun + 1
-            out[size] = -1
+            out[size] = ok == nil and -2 or -1
         end
         return i + 1 + 2 * ops[i]
     end

@@ -25,6 +25,7 @@ static const char FOREIGN[] = "the key holds something that is not this kind of 
 static const char NONSENSE[] = "the server's reply is not an answer of this library's script";
 static const char BROKEN[] = "Redis has not answered for a while";
 static const char REFUSED[] = "the server answered with an error";
+static const char REFUSED_HERE[] = "the server refused a command on this key, after others of the same call";
 static const char NO_MEMORY[] = "no memory to send";
 
 /* --------------------------------------------------------------------------------------------- the obstacle -- */
@@ -236,8 +237,11 @@ static void answer_entry(hr_dispatch *dispatch, hr_call *call, const hr_call_key
             with.source = HIRATE_SOURCE_REDIS;
             with.used = found->used;
             with.text = "";
-        } else {
+        } else if (found->what == HR_FOUND_FOREIGN) {
             with.error = HIRATE_ESTATE;
+        } else {
+            with.error = HIRATE_EREDIS;
+            with.text = REFUSED_HERE;
         }
         answer(dispatch, request, with);
     }
@@ -308,8 +312,6 @@ static void refused(hr_dispatch *dispatch, hr_call *call, const hr_link_reply *r
         return;
     }
     hr_answer with = {.error = refusal.error, .charge = refusal.charge, .text = REFUSED};
-    if (refusal.midway && call->key_count > 1)
-        with.charge = HIRATE_CHARGE_MAYBE;
     if (len)
         with.reason = hr_reason_new(text, len);
     answer_call(dispatch, call, with);

@@ -2,10 +2,9 @@
 /*
  * script: what an error reply to a call means; see refusal.h.
  *
- * The script makes every check of a key before that key's write, and Redis refuses a script's writes (OOM, MISCONF, READONLY,
- * NOREPLICAS) at the first one. So each code listed here was answered with nothing charged, but for one case: what is raised
- * inside the script for other reasons (a command it may not run) may come after other keys of the call were written. A code
- * that is not listed may have come from anywhere: maybe.
+ * The script makes every check of a key before that key's write, raises what its first write raises, and from then on takes
+ * what is refused as the answer for that key alone. So each code listed here was answered with nothing charged. A code that is
+ * not listed may have come from anywhere: maybe.
  */
 #include "refusal.h"
 
@@ -15,7 +14,6 @@
 typedef struct known {
     const char *prefix; /* of the error's text */
     hr_refusal refusal;
-    enum { ANYWHERE, BEFORE_ANY_WRITE, INSIDE } where; /* BEFORE_ANY_WRITE: also when raised inside the script */
 } known;
 
 /* All of them: charge = no. */
@@ -24,25 +22,25 @@ static const known TABLE[] = {
     {.prefix = "LOADING", .refusal = {.action = HR_REFUSAL_WAIT, .error = HIRATE_EREDIS}},
     {.prefix = "BUSY", .refusal = {.action = HR_REFUSAL_WAIT, .error = HIRATE_EREDIS}},
     {.prefix = "TRYAGAIN", .refusal = {.action = HR_REFUSAL_WAIT, .error = HIRATE_EREDIS}},
-    {.prefix = "READONLY", .refusal = {.action = HR_REFUSAL_RECONNECT, .error = HIRATE_EREDIS}, .where = BEFORE_ANY_WRITE},
-    {.prefix = "MASTERDOWN", .refusal = {.action = HR_REFUSAL_RECONNECT, .error = HIRATE_EREDIS}, .where = BEFORE_ANY_WRITE},
+    {.prefix = "READONLY", .refusal = {.action = HR_REFUSAL_RECONNECT, .error = HIRATE_EREDIS}},
+    {.prefix = "MASTERDOWN", .refusal = {.action = HR_REFUSAL_RECONNECT, .error = HIRATE_EREDIS}},
     {.prefix = "NOAUTH", .refusal = {.action = HR_REFUSAL_RECONNECT, .error = HIRATE_EAUTH}},
     {.prefix = "WRONGPASS", .refusal = {.action = HR_REFUSAL_RECONNECT, .error = HIRATE_EAUTH}},
     {.prefix = "NOPERM", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EAUTH}},
     /* NOPERM as it is said from inside a script: by Redis 7.0, and from 7.2 on and by Valkey */
-    {.prefix = "ERR The user executing the script", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EAUTH}, .where = INSIDE},
-    {.prefix = "ERR ACL failure in script", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EAUTH}, .where = INSIDE},
-    {.prefix = "OOM", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}, .where = BEFORE_ANY_WRITE},
-    {.prefix = "MISCONF", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}, .where = BEFORE_ANY_WRITE},
-    {.prefix = "NOREPLICAS", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}, .where = BEFORE_ANY_WRITE},
+    {.prefix = "ERR The user executing the script", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EAUTH}},
+    {.prefix = "ERR ACL failure in script", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EAUTH}},
+    {.prefix = "OOM", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}},
+    {.prefix = "MISCONF", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}},
+    {.prefix = "NOREPLICAS", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}},
     {.prefix = "MOVED", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}},
     {.prefix = "ASK", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}},
     {.prefix = "CROSSSLOT", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}},
     {.prefix = "CLUSTERDOWN", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}},
     {.prefix = "WRONGTYPE", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_ESTATE}},
     {.prefix = "ERR unknown command", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}},
-    {.prefix = "ERR Unknown Redis command called from", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}, .where = INSIDE},
-    {.prefix = "ERR This Redis command is not allowed from", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}, .where = INSIDE},
+    {.prefix = "ERR Unknown Redis command called from", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}},
+    {.prefix = "ERR This Redis command is not allowed from", .refusal = {.action = HR_REFUSAL_ANSWER, .error = HIRATE_EREDIS}},
     /* said at accept, before the server closes */
     {.prefix = "ERR max number of clients reached", .refusal = {.action = HR_REFUSAL_RECONNECT, .error = HIRATE_EREDIS}},
     {.prefix = "DENIED", .refusal = {.action = HR_REFUSAL_RECONNECT, .error = HIRATE_EREDIS}}, /* protected mode */
@@ -91,11 +89,8 @@ hr_refusal hr_refusal_of(const char *text, size_t len)
         const char *prefix = TABLE[i].prefix;
         /* what an old server wraps has lost its "ERR " */
         bool lost = wrapped && strncmp(prefix, "ERR ", 4) == 0 && starts(inner, inner_len, prefix + 4);
-        if (!lost && !starts(inner, inner_len, prefix))
-            continue;
-        hr_refusal refusal = TABLE[i].refusal;
-        refusal.midway = TABLE[i].where == INSIDE || (wrapped && TABLE[i].where == ANYWHERE);
-        return refusal;
+        if (lost || starts(inner, inner_len, prefix))
+            return TABLE[i].refusal;
     }
     return UNLISTED;
 }

@@ -8,7 +8,6 @@
 
 #include "hirate.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
 enum hr_refusal_action {
@@ -23,7 +22,6 @@ typedef struct hr_refusal {
     enum hr_refusal_action action;
     int error;                  /* HIRATE_E…, for what is answered */
     enum hirate_charge charge;  /* no: refused before the script ran or at its first write; else maybe */
-    bool midway;                /* raised inside the script: other keys of the call may have been written before */
 } hr_refusal;
 
 /* The part of the text that tells: without the wrapper of an old server, and without the arguments that a server quotes (a name

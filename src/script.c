@@ -272,16 +272,16 @@ static bool next_log(hr_script_reply *reply, uint32_t runs, hr_script_found *fou
     return true;
 }
 
-/* -1 stands alone. */
-static bool next_is_foreign(hr_script_reply *reply)
+/* -1 and -2 stand alone, for a key that nothing was done to. Else HR_FOUND_INVALID, with nothing read. */
+static enum hr_script_what next_exception(hr_script_reply *reply)
 {
     if (reply->end - reply->at < (ptrdiff_t)sizeof(double))
-        return false;
+        return HR_FOUND_INVALID;
     double value = read_double(reply->at);
-    if (!(value >= -1 && value <= -1))
-        return false;
-    reply->at += sizeof(double);
-    return true;
+    enum hr_script_what found = value >= -1 && value <= -1 ? HR_FOUND_FOREIGN : value >= -2 && value <= -2 ? HR_FOUND_REFUSED : HR_FOUND_INVALID;
+    if (found != HR_FOUND_INVALID)
+        reply->at += sizeof(double);
+    return found;
 }
 
 static bool next_moment(hr_script_reply *reply, const hr_policy *policy, uint32_t runs, hr_script_found *found)
@@ -301,20 +301,26 @@ static bool next_moment(hr_script_reply *reply, const hr_policy *policy, uint32_
 
 hr_script_found hr_script_next(hr_script_reply *reply, const hr_policy *policy, uint32_t runs)
 {
-    hr_script_found found = {.what = HR_FOUND_FOREIGN};
+    hr_script_found found = {.what = HR_FOUND_INVALID};
+    enum hr_script_what exception = next_exception(reply);
 
-    if (!next_is_foreign(reply))
-        found.what = next_moment(reply, policy, runs, &found) ? HR_FOUND_MOMENT : HR_FOUND_INVALID;
+    if (exception)
+        found.what = exception;
+    else if (next_moment(reply, policy, runs, &found))
+        found.what = HR_FOUND_MOMENT;
     return found;
 }
 
 hr_script_found hr_script_next_reset(hr_script_reply *reply)
 {
-    hr_script_found found = {.what = HR_FOUND_FOREIGN};
+    hr_script_found found = {.what = HR_FOUND_INVALID};
+    enum hr_script_what exception = next_exception(reply);
     uint64_t used = 0;
 
-    if (!next_is_foreign(reply))
-        found.what = next_integer(reply, 1, &used) ? HR_FOUND_RESET : HR_FOUND_INVALID;
+    if (exception)
+        found.what = exception;
+    else if (next_integer(reply, 1, &used))
+        found.what = HR_FOUND_RESET;
     found.used = (int)used;
     return found;
 }

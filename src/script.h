@@ -43,10 +43,11 @@ int hr_script_finish(hr_script_call *call, enum hr_script_how how);
 
 /* What the script found for one key. */
 typedef struct hr_script_found {
-    enum {
+    enum hr_script_what {
         HR_FOUND_INVALID, /* not what the script says: the rest of the reply means nothing */
         HR_FOUND_MOMENT,  /* a state, or none: `moment`, before anything was taken */
         HR_FOUND_FOREIGN, /* something else */
+        HR_FOUND_REFUSED, /* Redis refused a command on it, after others of the call had been written */
         HR_FOUND_RESET    /* a reset was done: `used` */
     } what;
     int used;

@@ -339,11 +339,42 @@ static void test_degraded_noscript_for_ever_ends_at_the_deadline(void **state)
     assert_true(r.refused < 60);
 }
 
+/* A user who may not delete: of two names in one call, the one that would be deleted is refused, and the other's charge stands. */
+static void test_degraded_refused_midway_is_told_for_its_key_alone(void **state)
+{
+    (void)state;
+    char uri[200];
+    driver d;
+    answer a = {0}, b = {0}, warm;
+    server_ask(redis, "ACL SETUSER nodel on >pw ~* +@all -del");
+    snprintf(uri, sizeof uri, "unix://nodel:pw@%s", server_path(redis));
+    static const hirate_limit fast = HIRATE_TOKEN_BUCKET("fast", 1000, HIRATE_RATE(1000, HIRATE_MILLISECONDS(30)));
+    open_with_deadline(&d, uri, DRIVER_PATIENCE_MS / 2);
+    driver_ask(&d, &warm, &fast, "full", 1000);
+    assert_int_equal(warm.result.charge, HIRATE_CHARGE_YES);
+    /* Full again before its key expires would need luck with time; a raised rate makes it full now. */
+    static const hirate_limit faster = HIRATE_TOKEN_BUCKET("fast", 1, HIRATE_RATE(1000, HIRATE_MILLISECONDS(1)));
+    driver_run_for(&d, 5);
+    size_t before = d.called;
+    assert_int_equal(driver_acquire(&d, &a, &LIMIT, "other", 1), 0);
+    assert_int_equal(driver_acquire(&d, &b, &faster, "full", 0), 0);
+    assert_true(driver_wait(&d, before + 2));
+    assert_int_equal(a.result.error, 0);
+    assert_int_equal(a.result.charge, HIRATE_CHARGE_YES);
+    if (b.result.error) { /* unless the key was gone already */
+        assert_int_equal(b.result.error, HIRATE_EREDIS);
+        assert_int_equal(b.result.charge, HIRATE_CHARGE_NO);
+    }
+    driver_close(&d);
+    server_ask(redis, "ACL DELUSER nodel");
+}
+
 int main(void)
 {
     if (!server_available())
         return 77;
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_degraded_refused_midway_is_told_for_its_key_alone, clear),
         cmocka_unit_test_setup(test_degraded_out_of_memory_is_told_and_the_link_kept, clear),
         cmocka_unit_test_setup(test_degraded_replica_is_refused_until_it_is_a_primary, clear),
         cmocka_unit_test_setup(test_degraded_replica_at_start_decides_nothing, clear),

@@ -20,7 +20,7 @@ static const double NOON = 1700000000123456.0; /* `now` of every reply here, unl
 static const double TIME_MOST = 9007199254740992.0, COUNT_MOST = 9007199254740991.0;
 
 /* What no part may hold. */
-static const double NO_INTEGERS[] = {-2, -1.5, -0.5, 0.5, 1e15 + 0.5, 1e300, -1e300, INFINITY, -INFINITY, NAN};
+static const double NO_INTEGERS[] = {-3, -1.5, -0.5, 0.5, 1e15 + 0.5, 1e300, -1e300, INFINITY, -INFINITY, NAN};
 
 static const hr_policy BUCKET = {.kind = HIRATE_KIND_TOKEN_BUCKET, .capacity = 4, .n = 1, .p = 25, .full = 100};
 static const hr_policy LEAKY = {.kind = HIRATE_KIND_LEAKY_BUCKET, .capacity = 4, .n = 1, .p = 25, .full = 100};
@@ -206,6 +206,14 @@ static void test_part_with_a_number_more_is_not_the_end(void **state)
         assert_false(hr_script_reply_ended(&w.reply));
         free(w.bytes);
     }
+}
+
+static void test_minus_two_alone_is_refused(void **state)
+{
+    (void)state;
+    static const double minus_two = -2;
+    for (size_t i = 0; i < sizeof RIGHT / sizeof RIGHT[0]; i++)
+        assert_int_equal(what_is(RIGHT[i].policy, RIGHT[i].runs, &minus_two, 1, NULL), HR_FOUND_REFUSED);
 }
 
 static void test_part_with_what_is_no_count_is_invalid(void **state)
@@ -404,6 +412,7 @@ int main(void)
         cmocka_unit_test(test_part_that_is_too_short_is_invalid),
         cmocka_unit_test(test_part_cut_within_a_number_is_invalid),
         cmocka_unit_test(test_part_with_a_number_more_is_not_the_end),
+        cmocka_unit_test(test_minus_two_alone_is_refused),
         cmocka_unit_test(test_part_with_what_is_no_count_is_invalid),
         cmocka_unit_test(test_minus_one_is_a_whole_part_of_every_kind),
         cmocka_unit_test(test_bucket_holds_full_at_most),
