@@ -37,6 +37,8 @@ clean_up()
 trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
+trap 'exit 141' PIPE
+trap 'exit 131' QUIT
 
 # ---------------------------------------------------------------------------------------------- packages --
 

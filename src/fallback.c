@@ -71,12 +71,14 @@ void hr_fallback_decide(hr_fallback *fallback, const hr_fallback_request *reques
     answer->cause = answer->error;
     answer->error = 0;
     answer->source = how == HIRATE_ON_FAILURE_OPEN ? HIRATE_SOURCE_FAIL_OPEN : HIRATE_SOURCE_FAIL_CLOSED;
-    if (request->cost > request->limit->policy.capacity)
-        deny(answer, HIRATE_NEVER); /* which needs no asking */
-    else if (how == HIRATE_ON_FAILURE_OPEN)
+    if (request->cost > request->limit->policy.capacity) {
+        answer->source = HIRATE_SOURCE_LOCAL; /* that needs no asking */
+        deny(answer, HIRATE_NEVER);
+    } else if (how == HIRATE_ON_FAILURE_OPEN) {
         answer->verdict = HIRATE_ALLOWED;
-    else if (how == HIRATE_ON_FAILURE_CLOSED)
+    } else if (how == HIRATE_ON_FAILURE_CLOSED) {
         deny(answer, request->probe_ms);
-    else
+    } else {
         decide_locally(fallback, request, answer);
+    }
 }

@@ -22,7 +22,7 @@
 #define READS_AT_ONCE 64    /* of 16 KiB, when looking for what has arrived already */
 #define CONNECT_BYTES 16384 /* several times what hiredis allocates for a connection */
 
-static const char TOO_SLOW[] = "connecting took longer than connect_timeout_ms";
+static const char TOO_SLOW[] = "connecting took too long";
 
 enum state { WAITING, RESOLVING, CONNECTING, GREETING, UP, CLOSED };
 

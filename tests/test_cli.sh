@@ -175,7 +175,7 @@ run acquire --local --limit "$limit" --cost 21 --format tsv a
 status_is 'more than the capacity' 1
 columns_are 'more than the capacity' "21${tab}a${tab}denied${tab}20${tab}never${tab}0${tab}0${tab}local${tab}no"
 run acquire --local --limit "$limit" --cost 21 a
-out_is 'never, in words' 'denied login a: 20 left, never: the cost is above the capacity, full'
+out_is 'never, in words' 'denied login a: 20 left, never: the cost is above the limit, full'
 run acquire --local --limit "$limit" --cost 21 --format json 'a"b\c'
 sed 's/"time_us":[0-9]*/"time_us":T/' "$scratch/out" >"$scratch/shown"
 mv "$scratch/shown" "$scratch/out"

@@ -49,6 +49,8 @@ const char *cli_command_name(cli_command command)
     return "";
 }
 
+enum { ZIPF_NAMES_MOST = 50000000 }; /* their table takes 16 bytes each */
+
 /* ---------------------------------------------------------------------------------------- one setter an option -- */
 
 static int set_limit(cli_args *args, const char *value)
@@ -323,6 +325,9 @@ static int check_all(cli_args *args)
 {
     if (!was_given(args, LIMIT))
         return cli_fail(CLI_USAGE, "--limit is missing; such as --limit 'login token-bucket capacity=20 rate=1/3s'");
+    if (args->zipf > 0 && args->names > ZIPF_NAMES_MOST)
+        return cli_fail(CLI_USAGE, "--names %llu: with --zipf want at most %d", (unsigned long long)args->names,
+                        ZIPF_NAMES_MOST);
     int rc = (args->command & ONE_NAME) != 0 ? check_name(args) : 0;
     if (rc == 0 && (args->command & CONNECTS) != 0)
         rc = check_client(args);

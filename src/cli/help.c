@@ -25,7 +25,7 @@ static const char SPEC[] =
     "  'NAME fixed-window limit=L window=DURATION'       in each window since 1970; 2*L around an edge may pass\n"
     "  'NAME quota limit=L per=PERIOD [offset=+HH:MM]'   in each hour, day, week (from Monday) or month of the calendar\n"
     "  'NAME sliding-log limit=L window=DURATION'        in any interval as long as the window; L up to 8192\n"
-    "  'NAME sliding-window limit=L window=DURATION'     about the same, from two counters\n"
+    "  'NAME sliding-window limit=L window=DURATION'     the same from two counters, roughly\n"
     "such as 'login token-bucket capacity=20 rate=1/3s'.\n"
     "  NAME      1 to 64 of A-Z a-z 0-9 . _ -; with PREFIX the beginning of each Redis key\n"
     "  capacity  most tokens a bucket holds, and the largest burst; it starts full\n"
@@ -77,7 +77,7 @@ static const char NAME_OPTIONS[] =
     "\n"
     "options:\n"
     "  --limit SPEC         the limit; required\n"
-    "  --cost N             tokens asked for, 0 to 9007199254740991 (default 1)\n"
+    "  --cost N             how much is asked for, 0 to 9007199254740991 (default 1)\n"
     "  --name NAME          the same as NAME; passes any name, also - and the empty one\n"
     "  --format FORMAT      text, tsv or json (default text)\n";
 
@@ -97,7 +97,7 @@ static const char ROWS[] =
     "                  never: no waiting helps, the cost is above the capacity or limit\n"
     "  reset_ms        until nothing that was taken counts any more\n"
     "  delay_ms        allowed by a leaky bucket: how long to wait before going on; else 0\n"
-    "  source          who decided: redis, local, none\n"
+    "  source          who decided: redis, cache, local, fail-open, fail-closed, none\n"
     "  charge          whether the cost was taken: yes, no, maybe (sent, but no answer came)\n"
     "\n"
     "What is unknown is - (json: null). In names tsv and text write \\\\ \\t \\n \\r, and \\xHH for other control "

@@ -143,6 +143,31 @@ static void put_duration(line *l, int64_t ms)
     put(l, " s");
 }
 
+/* What is to be waited for. */
+static void put_waits(line *l, const hirate_result *r)
+{
+    bool without = r->cause != 0 && r->source != HIRATE_SOURCE_LOCAL; /* nothing is known of the state then */
+    if (r->verdict == HIRATE_DENIED && r->retry_after_ms == HIRATE_NEVER) {
+        put(l, without ? "never: the cost is above the limit, " : ", never: the cost is above the limit");
+    } else if (r->verdict == HIRATE_DENIED) {
+        put(l, without ? "retry after " : ", retry after ");
+        put_duration(l, r->retry_after_ms);
+        put(l, without ? ", " : "");
+    }
+    if (r->delay_ms > 0) {
+        put(l, ", go on after ");
+        put_duration(l, r->delay_ms);
+    }
+    if (without)
+        return;
+    if (r->reset_ms == 0) {
+        put(l, ", full");
+    } else {
+        put(l, ", full again in ");
+        put_duration(l, r->reset_ms);
+    }
+}
+
 static void write_text(line *l, const cli_row *row)
 {
     const hirate_result *r = row->result;
@@ -156,23 +181,18 @@ static void write_text(line *l, const cli_row *row)
         put(l, r->charge == HIRATE_CHARGE_MAYBE ? "no verdict, may have been charged" : "no verdict, not charged");
         return;
     }
-    put_u64(l, r->remaining);
-    put(l, " left");
-    if (r->verdict == HIRATE_DENIED && r->retry_after_ms == HIRATE_NEVER) {
-        put(l, ", never: the cost is above the capacity");
-    } else if (r->verdict == HIRATE_DENIED) {
-        put(l, ", retry after ");
-        put_duration(l, r->retry_after_ms);
+    if (r->cause == 0 || r->source == HIRATE_SOURCE_LOCAL) {
+        put_u64(l, r->remaining);
+        put(l, " left");
     }
-    if (r->delay_ms > 0) {
-        put(l, ", go on after ");
-        put_duration(l, r->delay_ms);
-    }
-    if (r->reset_ms == 0) {
-        put(l, ", full");
-    } else {
-        put(l, ", full again in ");
-        put_duration(l, r->reset_ms);
+    put_waits(l, r);
+    if (r->source == HIRATE_SOURCE_CACHE)
+        put(l, ", as remembered");
+    if (r->cause != 0) {
+        put(l, r->source == HIRATE_SOURCE_LOCAL ? ", without Redis (" : "without Redis (");
+        put(l, hirate_source_name(r->source));
+        put(l, "): ");
+        put(l, r->reason);
     }
 }
 

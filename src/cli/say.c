@@ -11,6 +11,18 @@
 
 enum { LINE_SIZE = 1024, STDOUT_BUFFER = 1 << 16 };
 
+/* A URI in the wrong place may hold a password: what stands before its '@' is not shown. Our own forms, "redis://[[user]…", are. */
+static void hide_credentials(char *line)
+{
+    for (char *c = strstr(line, "://"); c != NULL; c = strstr(c, "://")) {
+        c += 3;
+        size_t len = strcspn(c, " \t");
+        const char *at = memchr(c, '@', len);
+        for (char *x = c; at != NULL && strncmp(c, "[[", 2) != 0 && x < at; x++)
+            *x = '*';
+    }
+}
+
 /* One line whatever the arguments hold: they come from the command line or from a server. */
 static void write_line(const char *prefix, const char *format, va_list args)
 {
@@ -19,6 +31,7 @@ static void write_line(const char *prefix, const char *format, va_list args)
     for (char *c = line; *c != '\0'; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             *c = '?';
+    hide_credentials(line);
     fprintf(stderr, "%s%s\n", prefix, line);
 }
 
