@@ -100,12 +100,11 @@ enum hirate_verdict {
 enum hirate_source { /* who decided */
     HIRATE_SOURCE_NONE = 0,
     HIRATE_SOURCE_REDIS = 1,
-    HIRATE_SOURCE_LOCAL = 2,
+    HIRATE_SOURCE_LOCAL = 2,      /* this process: the local engine, on_failure's local share, or, where Redis could not
+                                     answer, a cost above the capacity or limit (denied, HIRATE_NEVER) */
     HIRATE_SOURCE_CACHE = 3,      /* this client, which remembered a denial by Redis */
-    HIRATE_SOURCE_FAIL_OPEN = 4,  /* Redis could not answer, and the limit says: allow. A cost above the capacity or limit
-                                     is denied all the same (HIRATE_NEVER) */
-    HIRATE_SOURCE_FAIL_CLOSED = 5 /* Redis could not answer, and the limit says: deny. Also with ..._LOCAL, for a cost above
-                                     the capacity or limit */
+    HIRATE_SOURCE_FAIL_OPEN = 4,  /* Redis could not answer, and the limit says: allow */
+    HIRATE_SOURCE_FAIL_CLOSED = 5 /* Redis could not answer, and the limit says: deny */
 };
 
 /* What becomes of an acquire that Redis cannot answer. Peeks and resets get the error whatever this says. */
