@@ -39,7 +39,7 @@ stop_all() {
     rm -rf "$folder"
 }
 trap stop_all EXIT
-trap 'exit 130' INT TERM
+trap 'exit 130' INT TERM HUP PIPE
 
 start_server() {
     taskset -c "$server_core" "$server" --port 0 --unixsocket "$socket" --save '' --appendonly no \
