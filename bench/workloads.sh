@@ -83,7 +83,7 @@ hot() { # TITLE NAMES IN-FLIGHT TARGET
 one_in_flight() {
     sha=$(cli -x script load <"$top/lua/acquire.lua")
     # call 1, n=1 p=19999999 capacity*p=3999999800 keys=1, one run of 19999999 units once; see lua/acquire.lua
-    arguments='\230\001\001\316\001\061\054\377\316\356\153\047\070\001\001\316\001\061\054\377\001'
+    arguments='\231\001\001\001\316\001\061\054\377\316\356\153\047\070\001\001\316\001\061\054\377\001'
     cli flushall >/dev/null
     : >"$folder/pairs"
     i=0

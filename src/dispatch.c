@@ -161,18 +161,15 @@ static bool answer_from_denial(hr_dispatch *dispatch, const hirate_request *from
 
 /* --------------------------------------------------------------------------------------------------- verdicts -- */
 
-/* The moment as one item meets it. Of a sliding log the server has told, for each run, what a denial waits for: it stands for
- * all older entries. */
-static hr_moment moment_for(const hr_moment *moment, const hr_policy *policy, const hr_script_found *found,
-                            const hr_run_walk *walk, hr_sliding_log_entry *oldest)
+/* Of a sliding log the server has told, for each run, what a denial waits for: it stands for all older entries. */
+static void set_oldest(hr_moment *moment, const hr_script_found *found, const hr_run_walk *walk,
+                       hr_sliding_log_entry *oldest)
 {
-    hr_moment own = *moment;
-    if (policy->kind == HIRATE_KIND_SLIDING_LOG && walk->runs) {
-        *oldest = (hr_sliding_log_entry){hr_script_wait(found->waits, walk->runs - 1), UINT32_MAX};
-        own.log.older = oldest;
-        own.log.older_count = 1;
-    }
-    return own;
+    if (!walk->runs)
+        return;
+    *oldest = (hr_sliding_log_entry){hr_script_wait(found->waits, walk->runs - 1), UINT32_MAX};
+    moment->log.older = oldest;
+    moment->log.older_count = 1;
 }
 
 static void answer_decided(hr_dispatch *dispatch, hr_call_item *item, const hr_decision *decision, int64_t now_us)
@@ -202,17 +199,21 @@ static void decide_entry(hr_dispatch *dispatch, hr_call *call, const hr_call_key
 {
     const hr_policy *policy = &entry->limit->policy;
     bool remembers = (entry->limit->value.flags & HIRATE_LIMIT_CACHE_DENIALS) != 0;
-    hr_moment moment = found->moment;
+    hr_moment moment = found->moment, copy;
+    hr_sliding_log_entry oldest;
     hr_run_walk walk = {0};
 
     for (uint32_t i = 0; i < entry->count; i++) {
         hr_call_item *item = &call->items[entry->first + i];
-        hr_sliding_log_entry oldest;
-        hr_batch_walk(&walk, policy, item);
-        hr_moment own = moment_for(&moment, policy, found, &walk, &oldest);
-        hr_decision decision = hr_decide_take(policy, &own, item->cost);
-        if (item->op == HIRATE_OP_ACQUIRE) {
-            moment = own;
+        bool peek = item->op == HIRATE_OP_PEEK;
+        if (policy->kind == HIRATE_KIND_SLIDING_LOG) {
+            hr_batch_walk(&walk, policy, item);
+            set_oldest(&moment, found, &walk, &oldest);
+        }
+        if (peek)
+            copy = moment;
+        hr_decision decision = hr_decide_take(policy, peek ? &copy : &moment, item->cost);
+        if (!peek) {
             hr_decide_keep(policy, &moment, now_us);
             if (remembers && decision.verdict == HIRATE_DENIED && decision.retry_after_ms != HIRATE_NEVER)
                 note_denial(dispatch, call, entry, item, &decision);

@@ -4,6 +4,7 @@
 
 #include "hirate.h"
 
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -26,12 +27,15 @@ hr_hash_key hr_hash_key_random(void)
 
 /* ------------------------------------------------------------------------------------------------- SipHash -- */
 
-static uint64_t rotate(uint64_t x, unsigned bits)
+/* Inlined by hand: this runs for every acquire, and v[] is to stay in registers. */
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE uint64_t rotate(uint64_t x, unsigned bits)
 {
     return x << bits | x >> (64 - bits);
 }
 
-static void sip_round(uint64_t v[4])
+INLINE void sip_round(uint64_t v[4])
 {
     v[0] += v[1];
     v[1] = rotate(v[1], 13) ^ v[0];
@@ -45,20 +49,27 @@ static void sip_round(uint64_t v[4])
     v[2] = rotate(v[2], 32);
 }
 
-static void sip_word(uint64_t v[4], uint64_t word)
+INLINE void sip_word(uint64_t v[4], uint64_t word)
 {
     v[3] ^= word;
     sip_round(v);
     v[0] ^= word;
 }
 
-/* Up to 8 bytes, little-endian whatever the machine. */
-static uint64_t read_word(const unsigned char *bytes, size_t len)
+/* Little-endian whatever the machine. */
+INLINE uint64_t read_word(const unsigned char *bytes)
+{
+    uint64_t word;
+    memcpy(&word, bytes, sizeof word);
+    return le64toh(word);
+}
+
+/* The last 0 … 7 bytes. */
+INLINE uint64_t read_rest(const unsigned char *bytes, size_t len)
 {
     uint64_t word = 0;
-
-    for (size_t i = 0; i < len; i++)
-        word |= (uint64_t)bytes[i] << (8 * i);
+    for (size_t i = len; i-- > 0;)
+        word = word << 8 | bytes[i];
     return word;
 }
 
@@ -74,8 +85,8 @@ uint64_t hr_hash(hr_hash_key key, const void *bytes, size_t len)
     size_t left = len;
 
     for (; left >= 8; in += 8, left -= 8)
-        sip_word(v, read_word(in, 8));
-    sip_word(v, read_word(in, left) | (uint64_t)len << 56);
+        sip_word(v, read_word(in));
+    sip_word(v, read_rest(in, left) | (uint64_t)len << 56);
 
     v[2] ^= 0xff;
     sip_round(v);

@@ -165,7 +165,7 @@ static const char BENCH[] =
     "  --names N            how many names, up to 2147483648 (default 1)\n"
     "  --zipf S             draw names by Zipf's law: name k weighs 1/(k+1)^S, S 0 to 10 (default 0: uniform)\n"
     "  --in-flight N        acquires outstanding, up to 4194304: each answer submits the next (default 256)\n"
-    "  --rate N             instead submit N a second, whatever comes back, from a tick each millisecond.\n"
+    "  --rate N             instead submit N a second, whatever comes back, from a tick each 50 microseconds.\n"
     "                       Latency then counts from when each was due, the wait for the tick included. At most\n"
     "                       --in-flight (default then 65536) are outstanding; what finds no room counts as an error\n"
     "  --seconds N          how long, 0.1 to 86400 (default 5)\n"
