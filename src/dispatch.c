@@ -415,7 +415,7 @@ static bool call_would_be_full(const hr_dispatch *dispatch)
 /* What waits is mostly for distinct keys: gathering longer would not make a call decide more for each key. */
 static bool keys_are_distinct(const hr_dispatch *dispatch)
 {
-    return dispatch->batch.waiting < 2 * dispatch->batch.ready;
+    return 4 * (uint64_t)dispatch->batch.waiting < 5 * (uint64_t)dispatch->batch.ready;
 }
 
 static bool may_send(const hr_dispatch *dispatch)
