@@ -152,10 +152,15 @@ static void on_write(history *h, const resp_command *command)
     unsigned name;
     if (command->argc < 2 || !name_of(resp_arg(command, 1), &name))
         return;
-    if (strcasecmp(resp_arg(command, 0), "SET") == 0)
+    const char *what = resp_arg(command, 0);
+    if (strcasecmp(what, "SET") == 0)
         on_state(h, name, resp_arg(command, 2), command->len[2]);
-    else
-        h->buckets[name].there = false; /* DEL, UNLINK: it was full */
+    else if (strcasecmp(what, "PSETEX") == 0)
+        on_state(h, name, resp_arg(command, 3), command->len[3]);
+    else if (strcasecmp(what, "DEL") == 0 || strcasecmp(what, "UNLINK") == 0)
+        h->buckets[name].there = false; /* it was full */
+    else if (strcasecmp(what, "PEXPIREAT") != 0) /* Redis 6 writes an expiry apart */
+        errx(1, "name %u: %s in the log", name, what);
 }
 
 /*

@@ -147,6 +147,8 @@ static void test_degraded_replica_at_start_decides_nothing(void **state)
 static void test_degraded_too_few_replicas_is_told(void **state)
 {
     (void)state;
+    if (server_version(redis) < 700) /* lets scripts write all the same */
+        return;
     driver d;
     answer a;
     open_with_deadline(&d, server_uri(redis), 2000);

@@ -246,7 +246,7 @@ static uint64_t check_against_redis(driver *d, driver *other, const hirate_limit
             continue;
         /* The answer was given before this question reaches Redis; so ask what the name had then, from what it has now:
          * the wait that Redis still sees, and the time since, make up at least what was promised. */
-        int64_t asked_ms = driver_now_ms();
+        int64_t asked_ms = a.submitted_ms; /* the denial was found then, however late it came */
         memset(&truth, 0, sizeof truth);
         size_t before = other->called;
         assert_int_equal(driver_peek(other, &truth, limit, name, cost), 0);
