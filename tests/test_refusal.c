@@ -201,6 +201,27 @@ static void test_no_text_at_all_is_not_read(void **state)
     assert_int_equal(it.charge, MAYBE);
 }
 
+static void expect_told(const char *text, const char *told)
+{
+    size_t len = strlen(text);
+    const char *part = hr_refusal_text(text, &len);
+    assert_int_equal(len, strlen(told));
+    assert_memory_equal(part, told, len);
+}
+
+/* A server quotes the arguments of a command it does not know: a password, a name. */
+static void test_refusal_text_is_without_what_the_server_quotes(void **state)
+{
+    (void)state;
+    expect_told("ERR unknown command 'AUTH', with args beginning with: 's3cret' ", "ERR unknown command 'AUTH', ");
+    expect_told("ERR unknown command `EVALSHA`, with args beginning with: `sha`, `1`, `hirate:login:me`, ",
+                "ERR unknown command `EVALSHA`, ");
+    expect_told("OOM command not allowed", "OOM command not allowed");
+    expect_told("ERR Error running script (call to f_0): @user_script:12: -OOM command not allowed",
+                "OOM command not allowed");
+    expect_told("", "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +232,7 @@ int main(void)
         cmocka_unit_test(test_each_text_wrapped_without_a_code),
         cmocka_unit_test(test_codes_are_whole_words),
         cmocka_unit_test(test_what_is_not_known_may_have_been_charged),
+        cmocka_unit_test(test_refusal_text_is_without_what_the_server_quotes),
         cmocka_unit_test(test_no_text_at_all_is_not_read),
     };
 
