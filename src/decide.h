@@ -8,6 +8,7 @@
 #ifndef HR_DECIDE_H
 #define HR_DECIDE_H
 
+#include "concurrency.h"
 #include "fixed_window.h"
 #include "leaky_bucket.h"
 #include "sliding_log.h"
@@ -22,6 +23,7 @@ typedef struct hr_state {
         hr_fixed_window window; /* fixed window, quota */
         hr_sliding_log log;
         hr_sliding_window sliding;
+        hr_concurrency concurrency;
     } as;
 } hr_state;
 
@@ -31,14 +33,18 @@ typedef union hr_moment {
     hr_fixed_window_now window;
     hr_sliding_log_now log;
     hr_sliding_window_now sliding;
+    hr_concurrency_now concurrency;
 } hr_moment;
 
 /* `stored` NULL: absent; otherwise its kind is the policy's. */
 hr_moment hr_decide_load(const hr_policy *policy, const hr_state *stored, int64_t now_us);
 hr_decision hr_decide_take(const hr_policy *policy, hr_moment *moment, uint64_t cost);
+/* The same, but under a quota reserve for hold_us; 0: charge. */
+hr_decision hr_decide_hold(const hr_policy *policy, hr_moment *moment, uint64_t cost, uint64_t hold_us);
 /* Between acquires that are decided together: as if it were stored and found again at the same moment. */
 void hr_decide_keep(const hr_policy *policy, hr_moment *moment, int64_t now_us);
-/* What to store; with a decision's reset_ms of 0, nothing. Not of a sliding log, whose entries need memory. */
+/* What to store; with a decision's reset_ms of 0, nothing. Not of a sliding log, a quota or concurrency, whose lists
+ * need memory. */
 hr_state hr_decide_store(const hr_policy *policy, const hr_moment *moment);
 
 #endif

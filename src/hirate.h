@@ -44,6 +44,10 @@ extern "C" {
 #define HIRATE_POLICY_SIZE (HIRATE_POLICY_MAX + 1)
 #define HIRATE_COST_MAX   UINT64_C(9007199254740991) /* 2^53 - 1 */
 #define HIRATE_LOG_MAX    8192                       /* the largest limit of a sliding log */
+#define HIRATE_HOLDS_MAX  8192                       /* leases or reservations that one name holds at once, at most */
+#define HIRATE_PAIRS_MAX  16                         /* limits that one request names, at most */
+#define HIRATE_PERMIT_MAX 2047                       /* bytes in a permit: [A-Za-z0-9_-] */
+#define HIRATE_PERMIT_SIZE (HIRATE_PERMIT_MAX + 1)
 #define HIRATE_NEVER      INT64_MAX                  /* retry_after_ms: no waiting helps */
 #define HIRATE_REASON_MAX 255                        /* bytes in a reason or an error text */
 
@@ -55,7 +59,8 @@ enum hirate_error_code {
     HIRATE_ELOOP = -3,     /* the event loop refused a watch, timer or deferred call */
     HIRATE_ECLOSED = -4,   /* the client is closing or closed */
     HIRATE_ECANCELED = -5, /* hirate_cancel() */
-    HIRATE_ENOENT = -6,    /* no pending request has this id: it was answered, or never was */
+    HIRATE_ENOENT = -6,    /* no pending request has this id: it was answered, or never was. Of a permit: what it stood
+                              for is no longer there although its time is not over; charge = no */
     HIRATE_EOVERLOAD = -7, /* max_pending acquires are waiting; try again after on_room */
     HIRATE_EDEADLINE = -8, /* no answer within the deadline; charge = maybe if it was written to Redis, else no */
     HIRATE_ECONNECT = -9,  /* no usable connection within the deadline; charge = no */
@@ -73,7 +78,8 @@ enum hirate_kind { /* of a limit */
     HIRATE_KIND_FIXED_WINDOW = 3,
     HIRATE_KIND_QUOTA = 4,
     HIRATE_KIND_SLIDING_LOG = 5,
-    HIRATE_KIND_SLIDING_WINDOW = 6 /* 7 will be concurrency */
+    HIRATE_KIND_SLIDING_WINDOW = 6,
+    HIRATE_KIND_CONCURRENCY = 7
 };
 
 enum hirate_per { /* the windows of a quota */
@@ -88,7 +94,12 @@ enum hirate_op { /* of a request */
     HIRATE_OP_INVALID = 0,
     HIRATE_OP_ACQUIRE = 1, /* take `cost` if there is room for it */
     HIRATE_OP_PEEK = 2,    /* answer as an acquire would, taking and writing nothing */
-    HIRATE_OP_RESET = 3    /* forget what was used */
+    HIRATE_OP_RESET = 3,   /* forget what was used, leases and reservations too */
+    /* With a permit: */
+    HIRATE_OP_RELEASE = 4, /* a lease: its units come back */
+    HIRATE_OP_RENEW = 5,   /* a lease: it ends its whole lease time from now */
+    HIRATE_OP_COMMIT = 6,  /* a reservation: charge the actual amount, `cost`, in its stead */
+    HIRATE_OP_REFUND = 7   /* a reservation: charge nothing */
 };
 
 enum hirate_verdict {
@@ -144,6 +155,8 @@ typedef struct hirate_rate {
  *     sliding log     capacity, window_us                in any interval as long as the window; remembers each acquire
  *     sliding window  capacity, window_us                about the same from two counters: what the window before took
  *                                                        counts in proportion to how much of it still overlaps
+ *     concurrency     capacity, lease_us                 held at once: each acquire is a lease that ends when it is
+ *                                                        released, at the latest after lease_us
  */
 typedef struct hirate_limit {
     uint32_t struct_size;
@@ -161,7 +174,8 @@ typedef struct hirate_limit {
     uint64_t window_us;   /* fixed window, sliding log, sliding window: its length, 1 … 2^52 (142 years) */
     int32_t offset_minutes; /* quota: the calendar's offset from UTC, east positive: -1439 … 1439 */
     uint32_t per;         /* quota: enum hirate_per */
-    uint64_t reserved[4]; /* zero */
+    uint64_t lease_us;    /* concurrency: how long a lease lasts, 1 … 2^52 */
+    uint64_t reserved[3]; /* zero */
 } hirate_limit;
 
 /*
@@ -172,8 +186,17 @@ typedef struct hirate_limit {
  * Such a denial is what Redis would answer too, unless meanwhile the name was reset by another client (a reset by this one
  * is noticed), the limit was raised by one with other values, the state was lost (flush, eviction, restart, failover), or the
  * server's clock was set forward. time_us is 0 in these results, remaining and reset_ms are as of the denial.
+ *
+ * Only acquires under this limit alone are answered so, not those that name several, and of a quota only while nothing is
+ * reserved. Not for concurrency, whose leases may end at any time, nor for shadow limits.
  */
 #define HIRATE_LIMIT_CACHE_DENIALS UINT32_C(1)
+
+/*
+ * A shadow limit never denies. It takes its cost where it has room and the other limits of the request allow, and what it
+ * would have denied is told apart (hirate_result.shadow_denied, hirate_limit_result): for trying a limit out on live traffic.
+ */
+#define HIRATE_LIMIT_SHADOW UINT32_C(2)
 
 #define HIRATE_LIMIT_VERSION 1
 
@@ -218,7 +241,7 @@ typedef struct hirate_limit {
  */
 #define HIRATE_TOKEN_BUCKET(name, cap, rate)                                                                          \
     { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_TOKEN_BUCKET), HIRATE_CAPACITY_(cap), rate, 0, 0, 0, 0, 0, 0, 0,           \
-      { 0, 0, 0, 0 } }
+      0, { 0, 0, 0 } }
 
 /*
  * A leaky bucket, the same bucket used as a queue: what is allowed also gets delay_ms, when its turn comes if `rate` is
@@ -226,7 +249,7 @@ typedef struct hirate_limit {
  */
 #define HIRATE_LEAKY_BUCKET(name, cap, rate)                                                                          \
     { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_LEAKY_BUCKET), HIRATE_CAPACITY_(cap), rate, 0, 0, 0, 0, 0, 0, 0,           \
-      { 0, 0, 0, 0 } }
+      0, { 0, 0, 0 } }
 
 /*
  * A fixed window: `max` in each window of `window` (HIRATE_MINUTES(1), as above: constant microseconds, 1 … 2^52), which
@@ -234,7 +257,7 @@ typedef struct hirate_limit {
  */
 #define HIRATE_FIXED_WINDOW(name, max, window)                                                                        \
     { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_FIXED_WINDOW), HIRATE_COUNT_(max), { 0, 0 }, 0, 0, 0, 0,                   \
-      HIRATE_WINDOW_(window), 0, 0, { 0, 0, 0, 0 } }
+      HIRATE_WINDOW_(window), 0, 0, 0, { 0, 0, 0 } }
 
 /*
  * A quota: `max` in each calendar window: `per` is HIRATE_PER_HOUR, _DAY, _WEEK (from Monday) or _MONTH, at
@@ -242,7 +265,7 @@ typedef struct hirate_limit {
  */
 #define HIRATE_QUOTA(name, max, per, offset_minutes)                                                                  \
     { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_QUOTA), HIRATE_COUNT_(max), { 0, 0 }, 0, 0, 0, 0, 0,                       \
-      HIRATE_OFFSET_(offset_minutes), HIRATE_PER_(per), { 0, 0, 0, 0 } }
+      HIRATE_OFFSET_(offset_minutes), HIRATE_PER_(per), 0, { 0, 0, 0 } }
 
 /*
  * A sliding log: never more than `max` in any interval as long as `window`, exactly. `max` is a constant 0 … 8192:
@@ -250,7 +273,7 @@ typedef struct hirate_limit {
  */
 #define HIRATE_SLIDING_LOG(name, max, window)                                                                         \
     { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_SLIDING_LOG), HIRATE_LOG_COUNT_(max), { 0, 0 }, 0, 0, 0, 0,                \
-      HIRATE_WINDOW_(window), 0, 0, { 0, 0, 0, 0 } }
+      HIRATE_WINDOW_(window), 0, 0, 0, { 0, 0, 0 } }
 
 /*
  * A sliding window: about the same from two counters. It takes what the window before used as spread evenly over it, so
@@ -261,7 +284,16 @@ typedef struct hirate_limit {
  */
 #define HIRATE_SLIDING_WINDOW(name, max, window)                                                                      \
     { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_SLIDING_WINDOW), HIRATE_SLIDING_COUNT_(max, window), { 0, 0 }, 0, 0, 0, 0, \
-      HIRATE_WINDOW_(window), 0, 0, { 0, 0, 0, 0 } }
+      HIRATE_WINDOW_(window), 0, 0, 0, { 0, 0, 0 } }
+
+/*
+ * Concurrency: at most `max` held at once, a constant 0 … 2^53-1, in at most HIRATE_HOLDS_MAX leases of a name. What is
+ * acquired (hirate_result.permit names the lease) is held until it is released, or for `lease` (constant microseconds,
+ * 1 … 2^52): so what a crashed holder held comes back.
+ */
+#define HIRATE_CONCURRENCY(name, max, lease)                                                                          \
+    { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_CONCURRENCY), HIRATE_COUNT_(max), { 0, 0 }, 0, 0, 0, 0, 0, 0, 0,           \
+      HIRATE_WINDOW_(lease), { 0, 0, 0 } }
 
 /*
  * The same with more: `flags` HIRATE_LIMIT_… or 0, `on_failure` one of these:
@@ -269,22 +301,25 @@ typedef struct hirate_limit {
  */
 #define HIRATE_TOKEN_BUCKET_WITH(name, cap, rate, flags, on_failure)                                                  \
     { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_TOKEN_BUCKET), HIRATE_CAPACITY_(cap), rate, flags, on_failure, 0, 0, 0,    \
-      { 0, 0, 0, 0 } }
+      0, { 0, 0, 0 } }
 #define HIRATE_LEAKY_BUCKET_WITH(name, cap, rate, flags, on_failure)                                                  \
     { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_LEAKY_BUCKET), HIRATE_CAPACITY_(cap), rate, flags, on_failure, 0, 0, 0,    \
-      { 0, 0, 0, 0 } }
+      0, { 0, 0, 0 } }
 #define HIRATE_FIXED_WINDOW_WITH(name, max, window, flags, on_failure)                                                \
     { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_FIXED_WINDOW), HIRATE_COUNT_(max), { 0, 0 }, flags, on_failure,            \
-      HIRATE_WINDOW_(window), 0, 0, { 0, 0, 0, 0 } }
+      HIRATE_WINDOW_(window), 0, 0, 0, { 0, 0, 0 } }
 #define HIRATE_QUOTA_WITH(name, max, per, offset_minutes, flags, on_failure)                                          \
     { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_QUOTA), HIRATE_COUNT_(max), { 0, 0 }, flags, on_failure, 0,                \
-      HIRATE_OFFSET_(offset_minutes), HIRATE_PER_(per), { 0, 0, 0, 0 } }
+      HIRATE_OFFSET_(offset_minutes), HIRATE_PER_(per), 0, { 0, 0, 0 } }
 #define HIRATE_SLIDING_LOG_WITH(name, max, window, flags, on_failure)                                                 \
     { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_SLIDING_LOG), HIRATE_LOG_COUNT_(max), { 0, 0 }, flags, on_failure,         \
-      HIRATE_WINDOW_(window), 0, 0, { 0, 0, 0, 0 } }
+      HIRATE_WINDOW_(window), 0, 0, 0, { 0, 0, 0 } }
 #define HIRATE_SLIDING_WINDOW_WITH(name, max, window, flags, on_failure)                                              \
     { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_SLIDING_WINDOW), HIRATE_SLIDING_COUNT_(max, window), { 0, 0 }, flags,      \
-      on_failure, HIRATE_WINDOW_(window), 0, 0, { 0, 0, 0, 0 } }
+      on_failure, HIRATE_WINDOW_(window), 0, 0, 0, { 0, 0, 0 } }
+#define HIRATE_CONCURRENCY_WITH(name, max, lease, flags, on_failure)                                                  \
+    { HIRATE_LIMIT_HEAD_(name, HIRATE_KIND_CONCURRENCY), HIRATE_COUNT_(max), { 0, 0 }, flags, on_failure, 0, 0, 0,    \
+      HIRATE_WINDOW_(lease), { 0, 0, 0 } }
 #define HIRATE_FAIL_ERROR  HIRATE_ON_FAILURE_ERROR, 0, 0
 #define HIRATE_FAIL_OPEN   HIRATE_ON_FAILURE_OPEN, 0, 0
 #define HIRATE_FAIL_CLOSED HIRATE_ON_FAILURE_CLOSED, 0, 0
@@ -308,6 +343,7 @@ HIRATE_API void hirate_limit_quota(hirate_limit *limit, const char *policy, uint
 HIRATE_API void hirate_limit_sliding_log(hirate_limit *limit, const char *policy, uint64_t max, uint64_t window_us);
 HIRATE_API void hirate_limit_sliding_window(hirate_limit *limit, const char *policy, uint64_t max,
                                             uint64_t window_us);
+HIRATE_API void hirate_limit_concurrency(hirate_limit *limit, const char *policy, uint64_t max, uint64_t lease_us);
 
 /*
  * Check every field, also that all arithmetic stays exact (below 2^53). A bucket, with N/P reduced to n/p by their
@@ -323,10 +359,10 @@ HIRATE_API int hirate_limit_check(const hirate_limit *limit, hirate_error *error
  *     NAME token-bucket capacity=C rate=N/DURATION       NAME fixed-window limit=L window=DURATION
  *     NAME leaky-bucket capacity=C rate=N/DURATION       NAME sliding-log limit=L window=DURATION
  *     NAME quota limit=L per=hour|day|week|month         NAME sliding-window limit=L window=DURATION
- *         [offset=+HH:MM or -HH:MM]
+ *         [offset=+HH:MM or -HH:MM]                      NAME concurrency limit=L lease=DURATION
  *
- * With any of them a further `cache-denials=yes` sets HIRATE_LIMIT_CACHE_DENIALS, `on-failure=error|open|closed|local`
- * on_failure, and `local-share=NUM/DEN` the share (1/1 if left out).
+ * With any of them a further `cache-denials=yes` sets HIRATE_LIMIT_CACHE_DENIALS, `shadow=yes` sets HIRATE_LIMIT_SHADOW,
+ * `on-failure=error|open|closed|local` on_failure, and `local-share=NUM/DEN` the share (1/1 if left out).
  * Durations are a whole number (1 if left out) and one of us ms s m h d. The name is stored in `policy`, to which
  * limit->policy then points. 0, or HIRATE_EINVAL (*error says why; *limit and policy are unchanged).
  */
@@ -386,6 +422,18 @@ typedef void hirate_cb(hirate *h, const hirate_result *result, void *user);
 typedef void hirate_closed_cb(void *user);
 typedef void hirate_room_cb(hirate *h, void *user);
 
+/* What one limit of a request said. In a denied request nothing was taken from any; one that had room says so (allowed). */
+typedef struct hirate_limit_result {
+    uint32_t struct_size;
+    enum hirate_verdict verdict; /* this limit's own. A shadow's too: denied means that it had no room and took nothing */
+    int shadow;                  /* 1: HIRATE_LIMIT_SHADOW */
+    uint32_t policy_kind;        /* enum hirate_kind */
+    const char *policy;
+    uint64_t remaining;          /* these as in hirate_result */
+    int64_t retry_after_ms, reset_ms, delay_ms;
+    const char *permit;          /* what was taken from this limit is a lease or a reservation: its permit; else "" */
+} hirate_limit_result;
+
 struct hirate_result {
     uint32_t struct_size;
     int error;              /* 0, or HIRATE_E…: then there is no verdict */
@@ -403,11 +451,22 @@ struct hirate_result {
     int64_t delay_ms;       /* allowed by a leaky bucket: how long to wait before going on; else 0 */
     int64_t time_us;        /* the deciding clock, microseconds since 1970; 0: unknown */
     int used;               /* a reset: 1 if there was something to forget */
-    const char *policy;     /* the limit's name */
+    const char *policy;     /* the limit's name; of several the one that bound: denied, the one to wait for longest; allowed,
+                               the one with the least remaining */
     const char *reason;     /* an error or cause: fixed text, or at most 200 bytes from the server; otherwise "" */
     int cause;              /* a verdict without Redis (fail-open, fail-closed, local): the error that on_failure met;
                                `charge` is then of Redis. Otherwise 0 */
+    const char *permit;     /* an acquire took a lease or made a reservation: its permit, NUL-terminated, [A-Za-z0-9_-]; of
+                               several limits the first such one's. Otherwise "" */
+    int late;               /* a commit: 1 if the reservation's time or window was over, and the current window was charged */
+    uint32_t shadow_denied; /* how many shadow limits would have denied */
+    uint32_t limit_count;   /* limits asked, 1 unless the request named more */
+    const hirate_limit_result *limits; /* what each said, in the request's order; NULL without a verdict by them (an error,
+                                          fail-open, fail-closed, cache) and for a reset. Use hirate_result_limit() */
 };
+
+/* What limit `i` said, from 0, in the order of the request; NULL: there is none (see hirate_result.limits). */
+HIRATE_API const hirate_limit_result *hirate_result_limit(const hirate_result *result, uint32_t i);
 
 /*
  * A name resolution under way. hirate_resolved() must be called exactly once for it, from the loop's thread, with
@@ -455,7 +514,33 @@ typedef struct hirate_options {
 
 #define HIRATE_OPTIONS_VERSION 1
 
-/* What is asked. Set up with hirate_request_init(); copied by hirate_submit(), the limit and name too. */
+/* A limit and the name it is asked for. */
+typedef struct hirate_pair {
+    const hirate_limit *limit;
+    const void *name; /* any bytes; may be NULL when name_len is 0 */
+    size_t name_len;  /* 0 … 1024 */
+} hirate_pair;
+
+/*
+ * What is asked. Set up with hirate_request_init(); copied by hirate_submit(), limits, names and the permit too.
+ *
+ * Several limits (`more`): an acquire takes its cost from each of them or from none, decided in one step; a peek says what such
+ * an acquire would. The same policy name with the same name twice is refused. The result is the whole's: remaining is the
+ * smallest, retry_after_ms (HIRATE_NEVER above all), reset_ms and delay_ms are the largest of the limits that are not shadows.
+ *
+ * Permits. An acquire under a concurrency limit takes a lease; under a quota with `hold_us` it makes a reservation: the cost
+ * counts as used until it is committed (the actual amount is charged in its stead, more or less than reserved, beyond the limit
+ * if need be), refunded, or its time or the quota's window is over. The permit in the result stands for it: text that any
+ * process may keep, pass on and use, with a client of whatever prefix on the same Redis. It is not a secret and not signed. What
+ * it says about the limit is as of the acquire.
+ *     release   used: 1 if it was held, 0 if it had ended
+ *     renew     allowed, or denied (HIRATE_NEVER) if it had ended
+ *     commit    charged; late: the reservation had ended, the current window was charged. HIRATE_ENOENT: it is gone before its
+ *               time: committed, refunded or reset; so an unanswered commit can be tried again within its time
+ *     refund    used: 1 if it was there
+ * A request that is answered with an error after it was written, like one canceled or past its deadline, may have taken a lease
+ * or reservation: the client gives it back by itself if it can.
+ */
 typedef struct hirate_request {
     uint32_t struct_size;
     uint32_t version;
@@ -463,10 +548,16 @@ typedef struct hirate_request {
     const hirate_limit *limit;
     const void *name;          /* any bytes; may be NULL when name_len is 0 */
     size_t name_len;           /* 0 … 1024 */
-    uint64_t cost;             /* tokens, or units of the limit: 0 … 2^53-1; not used by a reset. Default 1 */
+    uint64_t cost;             /* tokens, or units of the limit: 0 … 2^53-1; of a commit the amount to charge; not used by a
+                                  reset, release, renew or refund. Default 1 */
     int64_t deadline_ms;       /* from submission, 1 … 86400000; 0 (default): the client's */
     hirate_cb *cb;             /* never NULL */
     void *user;
+    const hirate_pair *more;   /* acquire, peek: further limits that must admit too, more_count of them. Default NULL, 0 */
+    size_t more_count;         /* 0 … HIRATE_PAIRS_MAX - 1 */
+    uint64_t hold_us;          /* acquire: reserve under the quotas among the limits, for so long, 1 … 2^52 microseconds; there
+                                  must be one. 0 (default): charge */
+    const char *permit;        /* release, renew, commit, refund: the permit; limit and name are not used then */
 } hirate_request;
 
 #define HIRATE_REQUEST_VERSION 1
@@ -543,6 +634,12 @@ HIRATE_API int hirate_peek(hirate *h, const hirate_limit *limit, const void *nam
 HIRATE_API int hirate_reset(hirate *h, const hirate_limit *limit, const void *name, size_t name_len, hirate_cb *cb,
                             void *user);
 
+/* With a permit (see hirate_request), short for hirate_submit() with the client's deadline. */
+HIRATE_API int hirate_release(hirate *h, const char *permit, hirate_cb *cb, void *user);
+HIRATE_API int hirate_renew(hirate *h, const char *permit, hirate_cb *cb, void *user);
+HIRATE_API int hirate_commit(hirate *h, const char *permit, uint64_t amount, hirate_cb *cb, void *user);
+HIRATE_API int hirate_refund(hirate *h, const char *permit, hirate_cb *cb, void *user);
+
 /* The decimal text of an integer, the name it stands for: hirate_acquire(h, &L, buf, hirate_name_u64(buf, id), …).
  * Returns the length; no NUL is written. */
 #define HIRATE_NAME_INT_SIZE 20
@@ -592,7 +689,8 @@ HIRATE_API int hirate_local_new(hirate_local **out, size_t max_keys);
 
 /*
  * Decide `request` (its cb, user and deadline are not used) at now_us, microseconds since 1970, 0 … 2^53-1; it may
- * step back. 0 with *result filled in; result->policy points to the limit's own text. HIRATE_EINVAL (error, which may
+ * step back. 0 with *result filled in; result->policy points to the limit's own text, what else it points to is valid until the
+ * next call on `local`. Permits are this engine's own: they are no use to a client, nor a client's here. HIRATE_EINVAL (error, which may
  * be NULL, says why), HIRATE_EOVERLOAD (max_keys names are in use), HIRATE_ESTATE (the name was used under a limit of the
  * same policy name and another kind, and that still counts: a reset forgets it) or HIRATE_ENOMEM: nothing was taken.
  * result->struct_size must be set by hirate_result_init().
@@ -602,6 +700,27 @@ HIRATE_API int hirate_local_decide(hirate_local *local, const hirate_request *re
 HIRATE_API void hirate_local_free(hirate_local *local);
 HIRATE_API void hirate_result_init_sized(hirate_result *result, size_t size);
 #define hirate_result_init(r) hirate_result_init_sized((r), sizeof *(r))
+
+/* ---------------------------------------------------------------------------------------------- limits files -- */
+
+/*
+ * Limits read from a file: one limit a line, as hirate_limit_parse() reads it; empty lines and those whose first character that
+ * is not a space or tab is '#' are passed over; a carriage return before the line's end is too. At most 4,096 limits, no two of
+ * one name, in at most 1 MiB.
+ */
+typedef struct hirate_limits hirate_limits;
+
+/* 0 with *out set; HIRATE_EINVAL with *error (may be NULL) naming the file, line and field, or why the file cannot be read;
+ * HIRATE_ENOMEM. */
+HIRATE_API int hirate_limits_load(hirate_limits **out, const char *path, hirate_error *error);
+/* Read its file again. 0: from now on these limits are the new ones, all of them. Otherwise nothing has changed. Reads the file
+ * with blocking calls. */
+HIRATE_API int hirate_limits_reload(hirate_limits *limits, hirate_error *error);
+/* The limit of this name, or NULL; and the i-th in the file's order, from 0, or NULL. Valid until the next successful reload or
+ * the free: look it up for each request, or copy it with its name. */
+HIRATE_API const hirate_limit *hirate_limits_find(const hirate_limits *limits, const char *policy);
+HIRATE_API const hirate_limit *hirate_limits_at(const hirate_limits *limits, size_t i);
+HIRATE_API void hirate_limits_free(hirate_limits *limits); /* NULL is fine */
 
 /* -------------------------------------------------------------------------------------------------- naming -- */
 
