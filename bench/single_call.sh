@@ -18,7 +18,7 @@ arguments='\231\001\001\001\316\001\061\054\377\316\356\153\047\070\001\001\316\
 names=100000
 
 start_server
-sha=$(cli -x script load <"$top/lua/acquire.lua")
+sha=$(load_script)
 
 redis_benchmark() { # CLIENTS REQUESTS
     # shellcheck disable=SC2059

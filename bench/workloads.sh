@@ -81,7 +81,7 @@ hot() { # TITLE NAMES IN-FLIGHT TARGET
 # One in flight, the same script: redis-benchmark cannot send NUL bytes, so the limit is one whose numbers have none when
 # packed. Its p50 comes in steps of 8 us, so the mean of a round trip, from the rate, is compared as well.
 one_in_flight() {
-    sha=$(cli -x script load <"$top/lua/acquire.lua")
+    sha=$(load_script)
     # call 1, n=1 p=19999999 capacity*p=3999999800 keys=1, one run of 19999999 units once; see lua/acquire.lua
     arguments='\231\001\001\001\316\001\061\054\377\316\356\153\047\070\001\001\316\001\061\054\377\001'
     cli flushall >/dev/null

@@ -11,7 +11,7 @@
 
 /* MessagePack: https://github.com/msgpack/msgpack/blob/master/spec.md, integers and arrays. */
 enum { MSGPACK_U8 = 0xcc, MSGPACK_U16 = 0xcd, MSGPACK_U32 = 0xce, MSGPACK_U64 = 0xcf };
-enum { MSGPACK_FIXARRAY = 0x90, MSGPACK_ARRAY16 = 0xdc, MSGPACK_ARRAY32 = 0xdd, MSGPACK_MINUS_ONE = 0xff };
+enum { MSGPACK_FIXARRAY = 0x90, MSGPACK_FIXSTR = 0xa0, MSGPACK_ARRAY16 = 0xdc, MSGPACK_ARRAY32 = 0xdd, MSGPACK_MINUS_ONE = 0xff };
 
 static void put_big_endian(char *to, uint64_t value, unsigned bytes)
 {
@@ -74,6 +74,10 @@ static void add_parameters(hr_script_call *call, const hr_policy *policy)
         add_op(call, policy->per);
         add_op(call, (uint64_t)(policy->offset_us + DAY_US));
         break;
+    case HIRATE_KIND_CONCURRENCY:
+        add_op(call, policy->capacity);
+        add_op(call, policy->lease_us);
+        break;
     case HIRATE_KIND_SLIDING_WINDOW:
         add_op(call, policy->capacity);
         add_op(call, policy->window_us);
@@ -129,6 +133,78 @@ void hr_script_run(hr_script_call *call, uint64_t units, uint32_t count)
     add_op(call, units);
     add_op(call, count);
 }
+
+/* ---------------------------------------------------------------------------------------------------- steps -- */
+
+enum { STEP_ACQUIRE = 1, STEP_PEEK = 2, STEP_RELEASE = 3, STEP_RENEW = 4, STEP_COMMIT = 5, STEP_REFUND = 6 };
+
+/* A string of fewer than 32 bytes. */
+static void add_string(hr_script_call *call, const char *data, size_t len)
+{
+    call->op_count++;
+    add_tagged(&call->ops, MSGPACK_FIXSTR | (int)len, 0, 0);
+    hr_bytes_add(&call->ops, data, len);
+}
+
+void hr_script_steps(hr_script_call *call)
+{
+    add_op(call, 0);
+}
+
+static void write_double(char to[sizeof(double)], double value)
+{
+    uint64_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    for (unsigned i = 0; i < sizeof bits; i++)
+        to[i] = (char)(bits >> (8 * i) & 0xff);
+}
+
+void hr_script_take(hr_script_call *call, const unsigned char *id, uint64_t hold_us, uint32_t real, uint32_t shadows)
+{
+    char hold[HR_HOLD_ID_SIZE + sizeof(double)];
+
+    add_op(call, STEP_ACQUIRE);
+    if (id) {
+        memcpy(hold, id, HR_HOLD_ID_SIZE);
+        write_double(hold + HR_HOLD_ID_SIZE, (double)hold_us);
+        add_string(call, hold, sizeof hold);
+    } else {
+        add_op(call, 0);
+    }
+    add_op(call, real);
+    add_op(call, shadows);
+}
+
+void hr_script_look(hr_script_call *call, uint32_t real, uint32_t shadows)
+{
+    add_op(call, STEP_PEEK);
+    add_op(call, 0);
+    add_op(call, real);
+    add_op(call, shadows);
+}
+
+void hr_script_ref(hr_script_call *call, uint32_t key, uint64_t units)
+{
+    add_op(call, key + 1);
+    add_op(call, units);
+}
+
+void hr_script_permit(hr_script_call *call, enum hirate_op op, uint32_t key, const hr_permit *permit, uint64_t amount)
+{
+    add_op(call, op == HIRATE_OP_RELEASE ? STEP_RELEASE
+                 : op == HIRATE_OP_RENEW ? STEP_RENEW
+                 : op == HIRATE_OP_COMMIT ? STEP_COMMIT
+                                          : STEP_REFUND);
+    add_op(call, key + 1);
+    add_string(call, (const char *)permit->id, sizeof permit->id);
+    if (op == HIRATE_OP_COMMIT) {
+        add_op(call, amount);
+        add_op(call, (uint64_t)permit->until_us);
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------- command -- */
 
 static size_t array_header(char to[5], uint32_t count)
 {
@@ -231,12 +307,37 @@ static bool next_bucket(hr_script_reply *reply, const hr_policy *policy, hr_toke
 static bool next_window(hr_script_reply *reply, hr_fixed_window_now *moment)
 {
     uint64_t end;
-    moment->now_us = reply->now_us;
+    *moment = (hr_fixed_window_now){.now_us = reply->now_us};
     if (!next_integer(reply, HIRATE_COST_MAX, &moment->window.used) || !next_integer(reply, TIME_MAX, &end))
         return false;
     moment->window.start_us = 0; /* which window it is was decided there */
     moment->window.end_us = (int64_t)end;
     return end > (uint64_t)reply->now_us;
+}
+
+static bool next_holds(hr_script_reply *reply, uint64_t *held, uint64_t *count, int64_t *latest_us)
+{
+    uint64_t latest;
+    if (!next_integer(reply, HIRATE_COST_MAX, held) || !next_integer(reply, HIRATE_HOLDS_MAX, count) ||
+        !next_integer(reply, TIME_MAX, &latest))
+        return false;
+    *latest_us = (int64_t)latest;
+    return *held >= *count && (*count == 0) == (*held == 0);
+}
+
+static bool next_quota(hr_script_reply *reply, hr_fixed_window_now *moment)
+{
+    return next_window(reply, moment) && next_holds(reply, &moment->window.held, &moment->count, &moment->latest_us);
+}
+
+static bool next_concurrency(hr_script_reply *reply, hr_concurrency_now *moment)
+{
+    uint64_t at;
+    *moment = (hr_concurrency_now){.now_us = reply->now_us};
+    if (!next_holds(reply, &moment->held, &moment->count, &moment->latest_us) || !next_integer(reply, TIME_MAX, &at))
+        return false;
+    moment->at_us = (int64_t)at;
+    return at >= (uint64_t)reply->now_us;
 }
 
 static bool next_sliding(hr_script_reply *reply, const hr_policy *policy, hr_sliding_window_now *moment)
@@ -253,10 +354,21 @@ static bool next_sliding(hr_script_reply *reply, const hr_policy *policy, hr_sli
            moment->window.start_us - reply->now_us <= (int64_t)policy->window_us;
 }
 
-static bool next_log(hr_script_reply *reply, uint32_t runs, hr_script_found *found)
+static bool next_waits(hr_script_reply *reply, uint32_t runs, hr_script_found *found)
 {
-    hr_sliding_log_now *moment = &found->moment.log;
-    uint64_t at, newest, wait;
+    uint64_t wait;
+
+    found->waits = reply->at;
+    for (uint32_t i = 0; i < runs; i++) {
+        if (!next_integer(reply, TIME_MAX, &wait))
+            return false;
+    }
+    return true;
+}
+
+static bool next_log(hr_script_reply *reply, hr_sliding_log_now *moment)
+{
+    uint64_t at, newest;
 
     *moment = (hr_sliding_log_now){.now_us = reply->now_us};
     if (!next_integer(reply, TIME_MAX, &at) || !next_integer(reply, HIRATE_LOG_MAX, &moment->at_units) ||
@@ -264,11 +376,6 @@ static bool next_log(hr_script_reply *reply, uint32_t runs, hr_script_found *fou
         return false;
     moment->at_us = (int64_t)at;
     moment->newest_us = (int64_t)newest;
-    found->waits = reply->at;
-    for (uint32_t i = 0; i < runs; i++) {
-        if (!next_integer(reply, TIME_MAX, &wait))
-            return false;
-    }
     return true;
 }
 
@@ -288,10 +395,13 @@ static bool next_moment(hr_script_reply *reply, const hr_policy *policy, uint32_
 {
     switch (policy->kind) {
     case HIRATE_KIND_FIXED_WINDOW:
-    case HIRATE_KIND_QUOTA:
         return next_window(reply, &found->moment.window);
+    case HIRATE_KIND_QUOTA:
+        return next_quota(reply, &found->moment.window) && next_waits(reply, runs, found);
     case HIRATE_KIND_SLIDING_LOG:
-        return next_log(reply, runs, found);
+        return next_log(reply, &found->moment.log) && next_waits(reply, runs, found);
+    case HIRATE_KIND_CONCURRENCY:
+        return next_concurrency(reply, &found->moment.concurrency);
     case HIRATE_KIND_SLIDING_WINDOW:
         return next_sliding(reply, policy, &found->moment.sliding);
     default:
@@ -333,6 +443,52 @@ bool hr_script_reply_ended(const hr_script_reply *reply)
 int64_t hr_script_wait(const char *waits, uint32_t run)
 {
     return (int64_t)read_double(waits + run * sizeof(double));
+}
+
+bool hr_script_tells_waits(const hr_policy *policy)
+{
+    return policy->kind == HIRATE_KIND_QUOTA || policy->kind == HIRATE_KIND_SLIDING_LOG ||
+           policy->kind == HIRATE_KIND_CONCURRENCY;
+}
+
+void hr_script_set_wait(const hr_policy *policy, hr_moment *moment, int64_t wait_us, hr_script_stand_in *stand_in)
+{
+    if (policy->kind == HIRATE_KIND_SLIDING_LOG) {
+        stand_in->entry = (hr_sliding_log_entry){wait_us, UINT32_MAX};
+        moment->log.older = &stand_in->entry;
+        moment->log.older_count = 1;
+        return;
+    }
+    hr_holds *holds = policy->kind == HIRATE_KIND_QUOTA ? &moment->window.window.reservations : &moment->concurrency.leases;
+    stand_in->hold = (hr_hold){.until_us = wait_us, .units = UINT64_MAX};
+    *holds = (hr_holds){&stand_in->hold, 1};
+}
+
+bool hr_script_next_wait(hr_script_reply *reply, int64_t *wait_us)
+{
+    uint64_t wait;
+    if (!next_integer(reply, TIME_MAX, &wait))
+        return false;
+    *wait_us = (int64_t)wait;
+    return true;
+}
+
+bool hr_script_next_outcome(hr_script_reply *reply, enum hr_script_outcome *outcome)
+{
+    uint64_t code;
+    if (!next_integer(reply, HR_OUTCOME_LATE, &code))
+        return false;
+    *outcome = (enum hr_script_outcome)code;
+    return true;
+}
+
+bool hr_script_next_written(hr_script_reply *reply, enum hr_script_what *what)
+{
+    uint64_t zero;
+    *what = next_exception(reply);
+    if (*what == HR_FOUND_INVALID && next_integer(reply, 0, &zero))
+        *what = HR_FOUND_MOMENT;
+    return *what != HR_FOUND_INVALID;
 }
 
 const char *hr_script_sha1(void)
