@@ -14,6 +14,7 @@
 #include "dispatch.h"
 #include "error.h"
 #include "options.h"
+#include "submit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -95,21 +96,24 @@ static void leave(hirate *h)
 
 /* ------------------------------------------------------------------------------------------------ delivering -- */
 
-static void count(hirate_stats *stats, const hr_answer *answer)
+static bool is_admission(enum hirate_op op)
+{
+    return op == HIRATE_OP_ACQUIRE || op == HIRATE_OP_PEEK;
+}
+
+static void count(hirate_stats *stats, const hr_answer *answer, enum hirate_op op)
 {
     stats->answered++;
     if (answer->error)
         stats->errors++;
-    else if (answer->verdict == HIRATE_ALLOWED)
-        stats->allowed++;
-    else if (answer->verdict == HIRATE_DENIED)
-        stats->denied++;
+    else if (is_admission(op))
+        ++*(answer->verdict == HIRATE_ALLOWED ? &stats->allowed : &stats->denied);
 }
 
-static void count_verdict(hirate_policy_stats *stats, const hr_answer *answer)
+static void count_verdict(hirate_policy_stats *stats, enum hirate_source source, enum hirate_verdict verdict)
 {
-    bool allowed = answer->verdict == HIRATE_ALLOWED;
-    switch (answer->source) {
+    bool allowed = verdict == HIRATE_ALLOWED;
+    switch (source) {
     case HIRATE_SOURCE_REDIS:
         ++*(allowed ? &stats->allowed_redis : &stats->denied_redis);
         break;
@@ -130,7 +134,7 @@ static void count_verdict(hirate_policy_stats *stats, const hr_answer *answer)
     }
 }
 
-static void count_by_policy(hr_counters *counters, const hr_answer *answer)
+static void count_by_policy(hr_counters *counters, const hr_answer *answer, enum hirate_op op, enum hirate_verdict verdict)
 {
     if (!counters)
         return;
@@ -139,20 +143,107 @@ static void count_by_policy(hr_counters *counters, const hr_answer *answer)
     stats->maybe += answer->charge == HIRATE_CHARGE_MAYBE;
     if (answer->error)
         stats->errors++;
-    else if (answer->verdict)
-        count_verdict(stats, answer);
+    else if (is_admission(op))
+        count_verdict(stats, answer->source, verdict);
     else
-        stats->resets++;
+        ++*(op == HIRATE_OP_RESET ? &stats->resets : &stats->permits);
+}
+
+static bool is_shadow(const hr_limit *limit)
+{
+    return (limit->value.flags & HIRATE_LIMIT_SHADOW) != 0;
+}
+
+/* All limits of a request count what it came to; a shadow what itself said. */
+static void count_by_policies(const hr_answer *answer, enum hirate_op op, const hr_limit *limit, const hr_extra *extra)
+{
+    if (!extra) {
+        count_by_policy(limit->counters, answer, op, answer->verdict);
+        return;
+    }
+    for (uint32_t i = 0; i < extra->count; i++) {
+        const hr_part *part = &extra->parts[i];
+        bool own = extra->decided && is_shadow(part->ticket.limit);
+        count_by_policy(part->ticket.limit->counters, answer, op, own ? part->decision.verdict : answer->verdict);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------- results -- */
+
+static hirate_limit_result said_by(const hr_limit *limit, const hr_decision *decision, const char *permit)
+{
+    return (hirate_limit_result){
+        .struct_size = sizeof(hirate_limit_result),
+        .verdict = decision->verdict,
+        .shadow = is_shadow(limit),
+        .policy_kind = limit->policy.kind,
+        .policy = limit->policy.name,
+        .remaining = decision->remaining,
+        .retry_after_ms = decision->retry_after_ms,
+        .reset_ms = decision->reset_ms,
+        .delay_ms = decision->delay_ms,
+        .permit = permit,
+    };
+}
+
+/* What the limits have said, where they have: into said[], one for each, and from there into the result. */
+static void add_limits(hirate_result *result, const hr_limit *limit, const hr_extra *extra, hirate_limit_result *said)
+{
+    const hr_decision whole = {result->verdict, result->remaining, result->retry_after_ms, result->reset_ms,
+                               result->delay_ms};
+    result->limit_count = 1;
+    if (!extra && is_admission(result->op) && !result->error &&
+        (result->source == HIRATE_SOURCE_REDIS || result->source == HIRATE_SOURCE_LOCAL)) {
+        said[0] = said_by(limit, &whole, "");
+        result->limits = said;
+    }
+    if (!extra)
+        return;
+    result->limit_count = extra->count;
+    result->shadow_denied = extra->shadows_denied;
+    result->policy = extra->parts[extra->bound].ticket.limit->policy.name;
+    for (uint32_t i = 0; i < extra->count; i++) {
+        const hr_part *part = &extra->parts[i];
+        const char *permit = part->took && part->permit ? part->permit : "";
+        if (!result->permit[0])
+            result->permit = permit;
+        if (extra->decided)
+            said[i] = said_by(part->ticket.limit, &part->decision, permit);
+    }
+    if (extra->decided)
+        result->limits = said;
+}
+
+static void let_go(hirate *h, hr_limit *limit, hr_extra *extra)
+{
+    if (!extra) {
+        hr_limits_done(&h->dispatch.limits, limit);
+        return;
+    }
+    for (uint32_t i = 0; i < extra->count; i++)
+        hr_limits_done(&h->dispatch.limits, extra->parts[i].ticket.limit);
+    hr_batch_extra_free(&h->dispatch.batch, extra);
+}
+
+/* One of our own: nobody waits for it. */
+static void drop_own(hirate *h, hr_request *request)
+{
+    h->dispatch.own_pending--;
+    hr_reason_drop(request->answer.reason);
+    let_go(h, NULL, request->extra);
+    hr_requests_put(&h->dispatch.requests, request);
 }
 
 /* The slot is free again before the callback runs, so that it can submit in its stead. */
 static void run_callback(hirate *h, hr_request *request)
 {
     hr_answer answer = request->answer;
-    hr_limit *limit = request->limit;
+    hr_extra *extra = request->extra;
+    hr_limit *limit = extra ? extra->parts[0].ticket.limit : request->ticket.limit;
     hirate_cb *cb = request->cb;
     void *user = request->user;
-    const hirate_result result = {
+    hirate_limit_result said[HIRATE_PAIRS_MAX];
+    hirate_result result = {
         .struct_size = sizeof result,
         .error = answer.error,
         .op = (enum hirate_op)request->op,
@@ -170,12 +261,15 @@ static void run_callback(hirate *h, hr_request *request)
         .policy = limit->policy.name,
         .reason = answer.reason ? answer.reason->text : answer.text,
         .cause = answer.cause,
+        .permit = "",
+        .late = answer.late,
     };
-    count(&h->dispatch.stats, &answer);
-    count_by_policy(limit->counters, &answer);
+    add_limits(&result, limit, extra, said);
+    count(&h->dispatch.stats, &answer, result.op);
+    count_by_policies(&answer, result.op, limit, extra);
     hr_requests_put(&h->dispatch.requests, request);
     cb(h, &result, user);
-    hr_limits_done(&h->dispatch.limits, limit);
+    let_go(h, limit, extra);
     hr_reason_drop(answer.reason);
 }
 
@@ -197,6 +291,10 @@ static void deliver(hirate *h, uint32_t most)
         return;
     h->delivering = true;
     while (h->turn_callbacks < most && (request = hr_requests_next_done(&h->dispatch.requests)) != NULL) {
+        if (!request->cb) {
+            drop_own(h, request);
+            continue;
+        }
         h->turn_callbacks++;
         run_callback(h, request);
     }
@@ -218,7 +316,7 @@ static void on_settled(void *arg)
 static void close_if_asked(hirate *h)
 {
     if (h->closing && !h->dispatch.closed)
-        hr_dispatch_close(&h->dispatch);
+        hr_dispatch_close(&h->dispatch, true);
 }
 
 static void on_timer(void *arg)
@@ -344,6 +442,8 @@ static int check_request(const hirate_request *request, hirate_error *error)
 
 int hirate_submit(hirate *h, const hirate_request *request, uint64_t *id)
 {
+    hirate_request whole;
+
     if (!h)
         return HIRATE_EINVAL;
     hirate_error *error = &h->last_error;
@@ -352,6 +452,11 @@ int hirate_submit(hirate *h, const hirate_request *request, uint64_t *id)
     int rc = check_request(request, error);
     if (rc)
         return rc;
+    if (request->struct_size < sizeof whole) { /* from a program that does not know the later fields */
+        memset(&whole, 0, sizeof whole);
+        memcpy(&whole, request, request->struct_size);
+        request = &whole;
+    }
     if (h->dispatch.requests.pending >= h->dispatch.requests.most) {
         h->overloaded = true;
         h->dispatch.stats.refused++;
@@ -362,8 +467,8 @@ int hirate_submit(hirate *h, const hirate_request *request, uint64_t *id)
         return hr_fail(error, HIRATE_ELOOP, "the event loop refused a deferred call");
     /* Never early: the coarse clock is behind by less than a tick. */
     int64_t now_ms = (hr_clock_coarse_us() + h->clock_tick_us + 999) / 1000;
-    return hr_dispatch_submit(&h->dispatch, request,
-                              now_ms + (request->deadline_ms ? request->deadline_ms : h->deadline_ms), id, error);
+    return hr_submit(&h->dispatch, request, now_ms + (request->deadline_ms ? request->deadline_ms : h->deadline_ms), id,
+                     error);
 }
 
 static hirate_request request_for(enum hirate_op op, const hirate_limit *limit, const void *name, size_t name_len)
@@ -403,6 +508,36 @@ int hirate_reset(hirate *h, const hirate_limit *limit, const void *name, size_t 
     request.cb = cb;
     request.user = user;
     return hirate_submit(h, &request, NULL);
+}
+
+static int submit_permit(hirate *h, enum hirate_op op, const char *permit, uint64_t amount, hirate_cb *cb, void *user)
+{
+    hirate_request request = request_for(op, NULL, NULL, 0);
+    request.permit = permit;
+    request.cost = amount;
+    request.cb = cb;
+    request.user = user;
+    return hirate_submit(h, &request, NULL);
+}
+
+int hirate_release(hirate *h, const char *permit, hirate_cb *cb, void *user)
+{
+    return submit_permit(h, HIRATE_OP_RELEASE, permit, 0, cb, user);
+}
+
+int hirate_renew(hirate *h, const char *permit, hirate_cb *cb, void *user)
+{
+    return submit_permit(h, HIRATE_OP_RENEW, permit, 0, cb, user);
+}
+
+int hirate_commit(hirate *h, const char *permit, uint64_t amount, hirate_cb *cb, void *user)
+{
+    return submit_permit(h, HIRATE_OP_COMMIT, permit, amount, cb, user);
+}
+
+int hirate_refund(hirate *h, const char *permit, hirate_cb *cb, void *user)
+{
+    return submit_permit(h, HIRATE_OP_REFUND, permit, 0, cb, user);
 }
 
 int hirate_cancel(hirate *h, uint64_t id)
@@ -445,7 +580,7 @@ void hirate_free(hirate *h)
     }
     h->closing = true;
     if (!h->dispatch.closed)
-        hr_dispatch_close(&h->dispatch);
+        hr_dispatch_close(&h->dispatch, false);
     h->turn_callbacks = 0;
     deliver(h, UINT32_MAX);
     leave(h);
@@ -469,7 +604,7 @@ void hirate_get_stats(const hirate *h, hirate_stats *stats)
     hirate_stats now = h->dispatch.stats;
     now.struct_size = stats->struct_size;
     now.version = HIRATE_STATS_VERSION;
-    now.pending = h->dispatch.requests.pending;
+    now.pending = h->dispatch.requests.pending - h->dispatch.own_pending;
     copy_out(stats, stats->struct_size, &now, sizeof now);
 }
 

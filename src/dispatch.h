@@ -3,9 +3,9 @@
  * request: when what waits is sent, and what each outcome means for it.
  *
  * The life of one acquire
- *     submit   checked, given a slot, a deadline and a place in its key's queue      (hr_dispatch_submit)
+ *     submit   checked, given a slot, a deadline and a place in its keys' queues     (submit.c)
  *     flush    at the end of the loop turn: one call for what has gathered           (hr_dispatch_flush)
- *     reply    the call's verdicts, each in its request's answer                     (on_reply)
+ *     reply    the call's verdicts, each in its request's answer                     (on_reply, verdicts.c)
  *     deliver  the client runs the callbacks of what is answered                     (client.c)
  * A deadline, a cancel or a close may answer it at any point before the reply; a lost connection or a refusal answers it or
  * puts it back into its queue, depending on whether it can have been charged.
@@ -54,8 +54,15 @@ typedef struct hr_dispatch {
 
     hr_reason *obstacle; /* why nothing is sent: no connection, LOADING and the like; NULL: none, or not known */
     hirate_stats stats;
-    bool closed;
+
+    unsigned char hold_seed[8]; /* with hold_count: the id of what an acquire holds */
+    uint32_t hold_count;
+    uint32_t own_pending; /* requests of our own: to give back what nobody has heard of */
+    bool closing, closed;
 } hr_dispatch;
+
+#define HR_LINGER_MS    100  /* a client that closes waits so long for them */
+#define HR_GIVE_BACK_MS 1000 /* their deadline, otherwise */
 
 /* 0 or HIRATE_ENOMEM; hr_dispatch_free in either case. Takes over config->uri when it succeeds. */
 int hr_dispatch_init(hr_dispatch *dispatch, const hirate_options *options, const hirate_loop *loop,
@@ -63,9 +70,6 @@ int hr_dispatch_init(hr_dispatch *dispatch, const hirate_options *options, const
 /* Every request has been delivered before. */
 void hr_dispatch_free(hr_dispatch *dispatch);
 
-/* Accept a request whose fields, but for the limit, have been checked. 0, or an error with *error filled in. */
-int hr_dispatch_submit(hr_dispatch *dispatch, const hirate_request *request, int64_t deadline_ms, uint64_t *id,
-                       hirate_error *error);
 /* 0, or HIRATE_ENOENT. */
 int hr_dispatch_cancel(hr_dispatch *dispatch, uint64_t id);
 void hr_dispatch_flush(hr_dispatch *dispatch);
@@ -73,7 +77,9 @@ void hr_dispatch_flush(hr_dispatch *dispatch);
 void hr_dispatch_tick(hr_dispatch *dispatch);
 /* When hr_dispatch_tick() or hr_dispatch_flush() is next needed. */
 int64_t hr_dispatch_due_us(const hr_dispatch *dispatch);
-/* Answer everything pending with HIRATE_ECLOSED and end the connection. Not inside the link. */
-void hr_dispatch_close(hr_dispatch *dispatch);
+/* Answer everything pending with HIRATE_ECLOSED and end the connection. With `linger` this may take HR_LINGER_MS, in which what
+ * is held and was not told is given back: it is over when `closed` is set, until then call it again whenever the loop comes by.
+ * Not inside the link. */
+void hr_dispatch_close(hr_dispatch *dispatch, bool linger);
 
 #endif

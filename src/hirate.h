@@ -580,7 +580,8 @@ typedef struct hirate_stats {
 
 #define HIRATE_STATS_VERSION 1
 
-/* The same for one policy name, over all limits that share it. By what decided: redis, local, cache, fail-open and
+/* The same for one policy name, over all limits that share it. A request over several counts with each, by what it came to as a
+ * whole, but with a shadow by what that said. By what decided: redis, local, cache, fail-open and
  * fail-closed. */
 typedef struct hirate_policy_stats {
     uint32_t struct_size;
@@ -592,6 +593,7 @@ typedef struct hirate_policy_stats {
     uint64_t maybe;   /* of all: charge = maybe */
     uint64_t resets;  /* done */
     uint64_t waiting; /* accepted and not answered yet */
+    uint64_t permits; /* releases, renewals, commits and refunds done */
 } hirate_policy_stats;
 
 #define HIRATE_POLICY_STATS_VERSION 1

@@ -7,8 +7,9 @@
 
 static bool same_node(const hr_hash_node *node, const void *probe)
 {
-    const hr_limit *other = probe;
-    return hr_limit_same(&((const hr_limit *)node)->value, &other->value);
+    const hr_limit *limit = (const hr_limit *)node, *other = probe;
+    return limit->prefix_len == other->prefix_len && memcmp(limit->prefix, other->prefix, limit->prefix_len) == 0 &&
+           hr_limit_same(&limit->value, &other->value);
 }
 
 static bool is_named(const hr_hash_node *node, const void *probe)
@@ -95,7 +96,8 @@ static hr_counters *counters_of(hr_limits *limits, const hr_limit *limit)
     return new;
 }
 
-static int look_up(hr_limits *limits, const hirate_limit *from, hr_limit **out, hirate_error *error)
+static int look_up(hr_limits *limits, const char *key_prefix, const hirate_limit *from, hr_limit **out,
+                   hirate_error *error)
 {
     hr_limit *new = calloc(1, sizeof *new);
     if (!new)
@@ -105,6 +107,7 @@ static int look_up(hr_limits *limits, const hirate_limit *from, hr_limit **out, 
         free(new);
         return rc;
     }
+    write_prefix(new, key_prefix);
     const hirate_limit *value = &new->value;
     uint64_t values[] = {value->capacity,
                          value->rate.tokens,
@@ -116,6 +119,7 @@ static int look_up(hr_limits *limits, const hirate_limit *from, hr_limit **out, 
                          value->local_share_den,
                          value->per,
                          value->window_us,
+                         value->lease_us,
                          (uint64_t)(int64_t)value->offset_minutes};
     uint64_t hash = hr_hash(limits->hash_key, values, sizeof values) ^ new->name_hash;
     hr_hash_node *known = hr_hash_find(&limits->table, hash, same_node, new);
@@ -124,7 +128,6 @@ static int look_up(hr_limits *limits, const hirate_limit *from, hr_limit **out, 
         *out = (hr_limit *)known;
         return 0;
     }
-    write_prefix(new, limits->key_prefix);
     new->counters = counters_of(limits, new);
     hr_hash_insert(&limits->table, &new->node, hash);
     limits->idle++;
@@ -138,22 +141,36 @@ const hr_counters *hr_limits_counters(const hr_limits *limits, const char *polic
     return (const hr_counters *)hr_hash_find(&limits->counters, hash, is_named, policy);
 }
 
+static void use(hr_limits *limits, hr_limit *limit)
+{
+    if (limit->uses++ == 0)
+        limits->idle--;
+}
+
 int hr_limits_use(hr_limits *limits, const hirate_limit *from, hr_limit **out, hirate_error *error)
 {
     size_t hint = hint_of(from);
     hr_limit *limit = limits->hints[hint].limit;
 
     if (!limit || limits->hints[hint].address != from || !hr_limit_same(&limit->value, from)) {
-        int rc = look_up(limits, from, &limit, error);
+        int rc = look_up(limits, limits->key_prefix, from, &limit, error);
         if (rc)
             return rc;
         limits->hints[hint].address = from;
         limits->hints[hint].limit = limit;
     }
-    if (limit->uses++ == 0)
-        limits->idle--;
+    use(limits, limit);
     *out = limit;
     return 0;
+}
+
+int hr_limits_use_under(hr_limits *limits, const char *key_prefix, const hirate_limit *from, hr_limit **out,
+                        hirate_error *error)
+{
+    int rc = look_up(limits, key_prefix, from, out, error);
+    if (!rc)
+        use(limits, *out);
+    return rc;
 }
 
 void hr_limits_done(hr_limits *limits, hr_limit *limit)

@@ -10,6 +10,8 @@
 
 #include "holds.h"
 
+#define HR_PERMIT_FIXED_MOST 96 /* bytes of what is not prefix, policy or name */
+
 typedef struct hr_permit {
     hirate_limit limit;              /* a concurrency limit or a quota, without flags and on_failure; its policy is the text below */
     char policy[HIRATE_POLICY_SIZE];
@@ -19,6 +21,13 @@ typedef struct hr_permit {
     uint16_t name_len;
     unsigned char name[HIRATE_NAME_MAX];
 } hr_permit;
+
+/* The room that a permit takes at most whose prefix, policy and name have so many bytes together, with its NUL. */
+static inline size_t hr_permit_size(size_t bytes)
+{
+    size_t most = (HR_PERMIT_FIXED_MOST + bytes) * 4 / 3 + 3;
+    return most < HIRATE_PERMIT_SIZE ? most : HIRATE_PERMIT_SIZE;
+}
 
 /* Write it, NUL-terminated; returns its length. Of the limit kind, capacity, lease_us, per and offset_minutes are kept, and its
  * policy's text, wherever that stands. Cannot fail. */

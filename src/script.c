@@ -190,17 +190,18 @@ void hr_script_ref(hr_script_call *call, uint32_t key, uint64_t units)
     add_op(call, units);
 }
 
-void hr_script_permit(hr_script_call *call, enum hirate_op op, uint32_t key, const hr_permit *permit, uint64_t amount)
+void hr_script_permit(hr_script_call *call, enum hirate_op op, uint32_t key, const unsigned char *id, uint64_t amount,
+                      int64_t until_us)
 {
     add_op(call, op == HIRATE_OP_RELEASE ? STEP_RELEASE
                  : op == HIRATE_OP_RENEW ? STEP_RENEW
                  : op == HIRATE_OP_COMMIT ? STEP_COMMIT
                                           : STEP_REFUND);
     add_op(call, key + 1);
-    add_string(call, (const char *)permit->id, sizeof permit->id);
+    add_string(call, (const char *)id, HR_HOLD_ID_SIZE);
     if (op == HIRATE_OP_COMMIT) {
         add_op(call, amount);
-        add_op(call, (uint64_t)permit->until_us);
+        add_op(call, (uint64_t)until_us);
     }
 }
 

@@ -17,7 +17,6 @@
 
 #include "bytes.h"
 #include "decide.h"
-#include "permit.h"
 
 /* A call being written. Reused from call to call, so that its buffers are allocated once. */
 typedef struct hr_script_call {
@@ -52,7 +51,8 @@ void hr_script_look(hr_script_call *call, uint32_t real, uint32_t shadows);
 #define HR_SCRIPT_TOO_MUCH (UINT64_C(1) << 53) /* the units of a cost above the limit */
 void hr_script_ref(hr_script_call *call, uint32_t key, uint64_t units);
 /* A release, renewal, commit (of `amount`, of what was to end at until_us) or refund, by `op`. */
-void hr_script_permit(hr_script_call *call, enum hirate_op op, uint32_t key, const hr_permit *permit, uint64_t amount);
+void hr_script_permit(hr_script_call *call, enum hirate_op op, uint32_t key, const unsigned char *id, uint64_t amount,
+                      int64_t until_us);
 /* The whole command, in call->command, NUL behind it. 0, or HIRATE_ENOMEM if any step had no memory. */
 int hr_script_finish(hr_script_call *call, enum hr_script_how how);
 
