@@ -3,7 +3,7 @@
  * policy: a limit of any kind: the two steps of a decision, load and take, of the policy's own kind.
  *
  * Everything here is plain data, copied freely: a peek takes from a copy, and several limits can be tried on copies
- * before any of them is taken from. What a copy of a sliding log's moment points to is the loaded log's.
+ * before any of them is taken from. What a copy of a moment points to, a log's entries or holds, is what was loaded.
  */
 #ifndef HR_DECIDE_H
 #define HR_DECIDE_H
@@ -39,8 +39,10 @@ typedef union hr_moment {
 /* `stored` NULL: absent; otherwise its kind is the policy's. */
 hr_moment hr_decide_load(const hr_policy *policy, const hr_state *stored, int64_t now_us);
 hr_decision hr_decide_take(const hr_policy *policy, hr_moment *moment, uint64_t cost);
-/* The same, but under a quota reserve for hold_us; 0: charge. */
+/* The same, but under a quota reserve for hold_us, at most 2^52; 0: charge. */
 hr_decision hr_decide_hold(const hr_policy *policy, hr_moment *moment, uint64_t cost, uint64_t hold_us);
+/* When a lease, or a reservation for hold_us, that is made at this moment ends. */
+int64_t hr_decide_until_us(const hr_policy *policy, const hr_moment *moment, uint64_t hold_us);
 /* Between acquires that are decided together: as if it were stored and found again at the same moment. */
 void hr_decide_keep(const hr_policy *policy, hr_moment *moment, int64_t now_us);
 /* What to store; with a decision's reset_ms of 0, nothing. Not of a sliding log, a quota or concurrency, whose lists

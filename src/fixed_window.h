@@ -8,17 +8,21 @@
  *           used <= 2^53-1, at least 1 unless something is reserved.
  *           A quota has reservations too (holds.h): held units count as used until their time or the window is over.
  * Load      absent or now >= end:         the window that holds now, nothing used or held.
- *           start - now > end - start:    the clock stepped back by more than a window: the window that holds now; used and what is held
- *                                         stay.
+ *           start - now > end - start:    the clock stepped back by more than a window: the window that holds now; used and
+ *                                         what is held stay.
  *           else:                         what is stored, also after a change of the length: the window ends as it
  *                                         would have.
- *           Reservations whose time is over are dropped.
+ *           Reservations whose time is over (until <= now) are dropped. If that leaves nothing used and nothing held it is as if
+ *           absent: the window that holds now.
+ * Left      limit - used - held. (0 where that would be negative, as the limit was lowered or a commit went beyond it: a cost
+ *           of 0 is always allowed.)
  * Take      cost > limit:                 denied, never.
- *           cost <= limit - used - held:  used += cost. (0 where that would be negative, as the limit was lowered or a
- *                                         commit went beyond it: a cost of 0 is always allowed.)
- *           else:                         denied until so many reservations have ended that it fits, at the latest until end.
- * Reserve   the same, but held += cost, until now + its time; with HIRATE_HOLDS_MAX reservations nothing more fits.
- * Keep      nothing changes: what has used = 0 holds now already.
+ *           cost <= left:                 used += cost.
+ *           else:                         denied until so many reservations have ended that it fits, at the latest until end:
+ *                                         until held - (limit - used - cost) units have come back, if used + cost <= limit.
+ * Reserve   the same, but held += cost, until now + its time, at the latest until end (cost = 0: no reservation). With
+ *           HIRATE_HOLDS_MAX of them there is none more until one has ended; that does not count against Left.
+ * Keep      nothing changes: what has nothing used or held holds now already.
  * Store     start, end, used and the reservations; denied too. Nothing if used and held are 0: the key is deleted.
  * Expiry    reset_ms = ceil((end - now) / 1000) if used > 0; else when the last reservation ends, at the latest at end.
  */
@@ -33,14 +37,16 @@ typedef struct hr_fixed_window {
     int64_t start_us, end_us;
     uint64_t used;
     hr_holds reservations;
-    uint64_t held; /* units of all of them */
+    uint64_t held; /* units of all of them, at most 2^53-1 */
 } hr_fixed_window;
 
 /*
  * At the moment of a decision: what would be stored, and the moment. Of `window`, `reservations` are those loaded, less what has
  * ended, without what was reserved since.
  *
- * Whoever repeats decisions made elsewhere needs of them only one, which ends when a denial's wait is over.
+ * How long a denial waits is told from `reservations` alone, or without any from latest_us. So after something was reserved at
+ * this moment it may be wrong. Whoever repeats decisions made elsewhere needs but one, which ends when the wait is over; what
+ * units it has does not matter.
  */
 typedef struct hr_fixed_window_now {
     hr_fixed_window window;
@@ -49,15 +55,18 @@ typedef struct hr_fixed_window_now {
     int64_t now_us;
 } hr_fixed_window_now;
 
-/* `stored` NULL: the key does not exist. */
+/* `stored` NULL: the key does not exist. Takes as many steps as reservations have ended. */
 hr_fixed_window_now hr_fixed_window_load(const hr_policy *policy, const hr_fixed_window *stored, int64_t now_us);
 
 /* Decide one request of `cost`; what is allowed is added to used. */
 hr_decision hr_fixed_window_take(const hr_policy *policy, hr_fixed_window_now *moment, uint64_t cost);
 
-/* The same for a reservation for hold_us, 1 … 2^52: what is allowed is added to held, count and latest_us. A cost of 0 reserves
- * nothing. */
-hr_decision hr_fixed_window_reserve(const hr_policy *policy, hr_fixed_window_now *moment, uint64_t cost, uint64_t hold_us);
+/* When a reservation for hold_us, 1 … 2^52, that is made at this moment ends: then, at the latest when the window does. */
+int64_t hr_fixed_window_until_us(const hr_fixed_window_now *moment, uint64_t hold_us);
+
+/* Decide one reservation for hold_us: what is allowed is added to held, count and latest_us. A cost of 0 reserves nothing. */
+hr_decision hr_fixed_window_reserve(const hr_policy *policy, hr_fixed_window_now *moment, uint64_t cost,
+                                    uint64_t hold_us);
 
 int64_t hr_fixed_window_reset_ms(const hr_fixed_window_now *moment);
 

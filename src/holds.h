@@ -28,8 +28,8 @@ typedef struct hr_holds {
 } hr_holds;
 
 /*
- * When so many have ended that `units` have come back and `count` holds are gone: a time at which one of the list ends; its
- * last one's where the list is too short to tell. The list has at least one.
+ * When so many have ended that `units` have come back and `count` holds are gone: the time at which one of the list ends; its
+ * last one's where the list is too short to tell. The list has at least one. Takes as many steps as must end.
  */
 int64_t hr_holds_freed_us(const hr_holds *holds, uint64_t units, uint64_t count);
 

@@ -7,8 +7,8 @@
  * taken still counts, and expires like a key written with PX: its deadline is the millisecond of the write plus
  * reset_ms, and it is gone once the clock has passed that millisecond.
  *
- * Memory. At most max_keys entries are stored, each in one allocation with its key; a sliding log has a second one
- * (log_buffer.h). Expired ones are found through a heap ordered by deadline. The heap is lazy: an entry stands in it by
+ * Memory. At most max_keys entries are stored, each in one allocation with its key; a sliding log, and what holds leases, has a
+ * second one (log_buffer.h, hold_list.h). Expired ones are found through a heap ordered by deadline. The heap is lazy: an entry stands in it by
  * the deadline it had when the heap was last put in order; an acquire that makes it later leaves the heap alone. So an
  * acquire of a stored entry costs no heap work. One whose time has come is freed if it has expired, else it gets the
  * true deadline and sinks. Every such step is paid for once: by the insertion of what it frees, or by the acquire that
@@ -21,6 +21,7 @@
 #include "decide.h"
 #include "error.h"
 #include "hash.h"
+#include "hold_list.h"
 #include "log_buffer.h"
 
 #include <stdlib.h>
@@ -37,6 +38,12 @@ typedef struct entry {
             uint16_t kind;
             hr_log_buffer buffer;
         } log; /* a sliding log */
+        struct {
+            uint16_t kind;
+            int64_t start_us, end_us; /* of a quota's window; start_us of concurrency: at */
+            uint64_t used;            /* of a quota */
+            hr_hold_list list;
+        } holds; /* a quota, concurrency */
     } as;
     int64_t deadline_ms;
     int64_t heap_deadline_ms;
@@ -55,6 +62,8 @@ struct hirate_local {
     hirate_limit limit; /* the last one used, which serves again if its size is the one known here: a larger one has
                            bytes to be checked each time, and 0 stands for none */
     hr_policy policy;   /* what it compiled to */
+    uint64_t id_seed;   /* of this engine's leases */
+    uint32_t id_count;
 };
 
 typedef struct key {
@@ -142,10 +151,17 @@ static bool same_key(const hr_hash_node *node, const void *probe)
     return e->key_len == k->len && memcmp(e->key, k->bytes, k->len) == 0;
 }
 
+static bool has_holds(unsigned kind)
+{
+    return kind == HIRATE_KIND_QUOTA || kind == HIRATE_KIND_CONCURRENCY;
+}
+
 static void entry_free(entry *e)
 {
     if (e->as.state.kind == HIRATE_KIND_SLIDING_LOG)
         hr_log_buffer_free(&e->as.log.buffer);
+    else if (has_holds(e->as.state.kind))
+        hr_hold_list_free(&e->as.holds.list);
     free(e);
 }
 
@@ -212,17 +228,69 @@ static int entry_new(hirate_local *local, const key *k, int64_t now_us, entry **
 
 static hr_state entry_state(const entry *e)
 {
-    if (e->as.state.kind != HIRATE_KIND_SLIDING_LOG)
+    const hr_hold_list *list = &e->as.holds.list;
+    hr_state state = {.kind = e->as.state.kind};
+
+    if (state.kind == HIRATE_KIND_SLIDING_LOG)
+        state.as.log = hr_log_buffer_view(&e->as.log.buffer);
+    else if (state.kind == HIRATE_KIND_QUOTA)
+        state.as.window = (hr_fixed_window){e->as.holds.start_us, e->as.holds.end_us, e->as.holds.used,
+                                            hr_hold_list_view(list), list->held};
+    else if (state.kind == HIRATE_KIND_CONCURRENCY)
+        state.as.concurrency = (hr_concurrency){e->as.holds.start_us, hr_hold_list_view(list), list->held};
+    else
         return e->as.state;
-    return (hr_state){.kind = HIRATE_KIND_SLIDING_LOG, .as.log = hr_log_buffer_view(&e->as.log.buffer)};
+    return state;
+}
+
+/* The units that were taken at this moment become a lease. False: no memory, nothing changed. */
+static bool store_leases(hirate_local *local, entry *e, const hr_concurrency_now *moment)
+{
+    hr_hold_list *list = &e->as.holds.list;
+    hr_hold hold = {.until_us = hr_concurrency_until_us(&local->policy, moment), .units = moment->held};
+
+    if (moment->count > moment->leases.count && !hr_hold_list_reserve(list))
+        return false;
+    hr_hold_list_keep(list, moment->leases.count, moment->shift_us);
+    if (moment->count > moment->leases.count) {
+        local->id_count++;
+        memcpy(hold.id, &local->id_seed, sizeof local->id_seed);
+        memcpy(hold.id + sizeof local->id_seed, &local->id_count, sizeof local->id_count);
+        hold.units -= list->held;
+        hr_hold_list_add(list, &hold);
+    }
+    e->as.holds.start_us = moment->at_us;
+    return true;
+}
+
+static void store_quota(entry *e, const hr_fixed_window *window)
+{
+    hr_hold_list_keep(&e->as.holds.list, window->reservations.count, 0);
+    e->as.holds.start_us = window->start_us;
+    e->as.holds.end_us = window->end_us;
+    e->as.holds.used = window->used;
+}
+
+static bool entry_store_state(hirate_local *local, entry *e, const hr_moment *moment)
+{
+    switch (local->policy.kind) {
+    case HIRATE_KIND_SLIDING_LOG:
+        return hr_log_buffer_store(&e->as.log.buffer, &moment->log);
+    case HIRATE_KIND_QUOTA:
+        store_quota(e, &moment->window.window);
+        return true;
+    case HIRATE_KIND_CONCURRENCY:
+        return store_leases(local, e, &moment->concurrency);
+    default:
+        e->as.state = hr_decide_store(&local->policy, moment);
+        return true;
+    }
 }
 
 /* False: no memory, nothing changed. */
 static bool entry_store(hirate_local *local, entry *e, const hr_moment *moment, int64_t now_us, int64_t reset_ms)
 {
-    if (local->policy.kind != HIRATE_KIND_SLIDING_LOG)
-        e->as.state = hr_decide_store(&local->policy, moment);
-    else if (!hr_log_buffer_store(&e->as.log.buffer, &moment->log))
+    if (!entry_store_state(local, e, moment))
         return false;
     e->deadline_ms = to_ms(now_us) + reset_ms;
     if (e->deadline_ms < e->heap_deadline_ms) {
@@ -382,6 +450,7 @@ int hirate_local_new(hirate_local **out, size_t max_keys)
     if (rc != 0)
         goto fail;
     local->hash_key = hr_hash_key_random();
+    local->id_seed = hr_hash_key_random().k0;
     local->max_keys = max_keys;
     *out = local;
     return 0;

@@ -48,7 +48,7 @@ const char *hr_kind_name(unsigned kind);
 /* Are two limits the same value? `a` has been compiled; `b` may be anything. */
 bool hr_limit_same(const hirate_limit *a, const hirate_limit *b);
 
-/* Do two limits decide alike? They may differ in flags and on_failure. */
+/* Do two limits decide alike? They may differ in name, flags and on_failure. */
 bool hr_policy_decides_alike(const hr_policy *a, const hr_policy *b);
 
 /* The limit that HIRATE_ON_FAILURE_LOCAL decides by: floor(capacity·num/den), and that share of a bucket's rate.

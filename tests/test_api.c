@@ -84,6 +84,7 @@ static void test_request_defaults(void **state)
     assert_true(request.limit == NULL && request.name == NULL && request.name_len == 0);
     assert_true(request.cost == 1 && request.deadline_ms == 0);
     assert_true(request.cb == NULL && request.user == NULL);
+    assert_true(request.more == NULL && request.more_count == 0 && request.hold_us == 0 && request.permit == NULL);
 }
 
 static void test_stats_and_result_defaults(void **state)
@@ -102,6 +103,7 @@ static void test_stats_and_result_defaults(void **state)
     assert_int_equal(result.struct_size, sizeof result);
     assert_int_equal(result.verdict, HIRATE_VERDICT_NONE);
     assert_null(result.policy);
+    assert_true(result.permit == NULL && result.late == 0 && result.limit_count == 0 && result.limits == NULL);
 }
 
 /* ------------------------------------------------------------------------------------------------------ naming -- */
@@ -214,6 +216,18 @@ static void test_limit_macro_sets_every_field(void **state)
         assert_true(limit.reserved[i] == 0);
 }
 
+static void test_limit_macro_of_concurrency_sets_its_lease(void **state)
+{
+    static const hirate_limit limit = HIRATE_CONCURRENCY("jobs", 7, HIRATE_SECONDS(30));
+
+    (void)state;
+    assert_int_equal(limit.struct_size, sizeof limit);
+    assert_int_equal(limit.kind, HIRATE_KIND_CONCURRENCY);
+    assert_string_equal(limit.policy, "jobs");
+    assert_true(limit.capacity == 7 && limit.lease_us == 30000000 && limit.window_us == 0 && limit.flags == 0);
+    assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+}
+
 static void test_limit_macro_with_flags_sets_them(void **state)
 {
     static const hirate_limit plain = HIRATE_TOKEN_BUCKET("a", 2, HIRATE_PER_SECOND(3));
@@ -271,6 +285,7 @@ int main(void)
         cmocka_unit_test(test_integer_names_are_decimal_at_every_length),
         cmocka_unit_test(test_duration_macros_are_microseconds),
         cmocka_unit_test(test_limit_macro_sets_every_field),
+        cmocka_unit_test(test_limit_macro_of_concurrency_sets_its_lease),
         cmocka_unit_test(test_limit_macro_with_flags_sets_them),
         cmocka_unit_test(test_limit_macro_takes_the_bounds),
         cmocka_unit_test(test_limit_function_fills_all),

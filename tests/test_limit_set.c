@@ -169,16 +169,16 @@ static void test_what_turned_wrong_at_the_same_address_is_refused(void **state)
 
     (void)state;
     hr_limit *limit = use(limits, &from);
-    from.reserved[3] = 1;
+    from.reserved[2] = 1;
     assert_refused(limits, &from, "limit.reserved");
-    from.reserved[3] = 0;
-    from.flags = 2;
+    from.reserved[2] = 0;
+    from.flags = 4;
     assert_refused(limits, &from, "flags");
     from.flags = 0;
     from.version = 2;
     assert_refused(limits, &from, "limit.version");
     from.version = HIRATE_LIMIT_VERSION;
-    from.kind = 7;
+    from.kind = 8;
     assert_refused(limits, &from, "limit.kind");
     from.kind = HIRATE_KIND_TOKEN_BUCKET;
     from.struct_size = 8;

@@ -478,7 +478,7 @@ static void test_local_wrong_request_is_named(void **state)
     hirate_request bad = good;
     hirate_result result;
 
-    bad.struct_size--;
+    bad.struct_size = (uint32_t)(offsetof(hirate_request, user) + sizeof bad.user - 1); /* less than the first version's */
     assert_refused(*state, &bad, NOW, "request.struct_size: ");
     bad = good;
     bad.version = 2;

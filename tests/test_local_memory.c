@@ -42,6 +42,7 @@ static void *counted_realloc(void *old, size_t size)
 #define calloc counted_calloc
 #define realloc counted_realloc
 #include "../src/hash.c"
+#include "../src/hold_list.c"
 #include "../src/local.c"
 #include "../src/log_buffer.c"
 #undef malloc
