@@ -21,7 +21,7 @@ local function decide_other(kind, key, value, i, a, b, c)
                 out[size] = 0
                 if take > s.left and (m < count or count == 0) then
                     out[size] = wait(s, take)
-                    ok = ok and out[size]
+                    ok = ok and out[size] ~= nil
                 end
             end
         end

@@ -174,7 +174,7 @@ static void answer_waiting(hr_dispatch *dispatch, int error)
 {
     hr_answer with = {.error = error, .text = NOT_CONNECTED, .reason = dispatch->obstacle};
     while (dispatch->batch.first)
-        hr_answer_with(dispatch, dispatch->batch.first->first, with);
+        hr_answer_with(dispatch, dispatch->batch.first->first->request, with);
 }
 
 static void on_down(void *arg, int error, const char *reason)

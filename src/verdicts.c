@@ -160,10 +160,8 @@ static void answer_exception(hr_dispatch *dispatch, const hr_step *step, enum hr
 /* When what was just taken under this limit ends by itself. */
 static int64_t until_of(const hr_policy *policy, const hr_moment *moment, const hr_step *step)
 {
-    if (policy->kind == HIRATE_KIND_CONCURRENCY)
-        return moment->concurrency.at_us + (int64_t)policy->lease_us;
-    int64_t until = moment->window.now_us + (int64_t)step->hold_us;
-    return until < moment->window.window.end_us ? until : moment->window.window.end_us;
+    return policy->kind == HIRATE_KIND_CONCURRENCY ? hr_concurrency_until_us(policy, &moment->concurrency)
+                                                   : hr_fixed_window_until_us(&moment->window, step->hold_us);
 }
 
 static void write_permit(hr_part *part, const hr_step *step, int64_t until_us)
