@@ -82,7 +82,7 @@ static void check_entry(const hr_call *call, const hr_call_key *entry, const uns
 
 static void check_encoding(fixture *f, hr_call *call, rng *r)
 {
-    assert_int_equal(hr_batch_encode(call, &f->wire), 0);
+    assert_int_equal(hr_call_encode(call, &f->wire), 0);
     assert_int_equal(f->wire.key_count, call->key_count);
     const unsigned char *at = (const unsigned char *)f->wire.ops.data, *end = at + f->wire.ops.len;
     const char *key = f->wire.keys.data;

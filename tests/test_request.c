@@ -54,7 +54,7 @@ static void test_ids_are_found_while_pending_and_never_again(void **state)
         for (size_t i = 0; i < MOST; i++) {
             live[i] = get_waiting(requests, 1);
             assert_true(live[i]->id != 0);
-            assert_null(live[i]->key);
+            assert_null(live[i]->ticket.key);
             ids[count++] = live[i]->id;
             assert_ptr_equal(hr_requests_find(requests, live[i]->id), live[i]);
         }
@@ -62,7 +62,7 @@ static void test_ids_are_found_while_pending_and_never_again(void **state)
         for (size_t i = 0; i < MOST; i++) {
             hr_deadlines_remove(&requests->deadlines, &live[i]->deadline);
             hr_requests_put(requests, live[i]);
-            live[i]->key = NULL;
+            live[i]->ticket.key = NULL;
         }
         for (size_t i = 0; i < count; i++)
             assert_null(hr_requests_find(requests, ids[i]));
