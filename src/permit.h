@@ -2,8 +2,9 @@
 /*
  * policy: permits: a lease or reservation as text that any process can use.
  *
- * base64url (RFC 4648 section 5, no padding) of: version and kind, check sum, the limit's numbers, the hold's id and end,
- * prefix, policy and name. The first character is always a letter. The check sum finds what was cut or mistyped; it is no signature.
+ * base64url (RFC 4648 section 5, no padding) of: version and kind, the limit's numbers, the hold's id and end, prefix, policy and
+ * name, check sum. About 75 characters with ordinary values and a name of ten bytes; the first is always a letter. The check sum
+ * finds what was cut or mistyped; it is no signature.
  */
 #ifndef HR_PERMIT_H
 #define HR_PERMIT_H
@@ -15,7 +16,7 @@ typedef struct hr_permit {
     char policy[HIRATE_POLICY_SIZE];
     char prefix[HIRATE_POLICY_SIZE]; /* of the key; "": a local engine's */
     unsigned char id[HR_HOLD_ID_SIZE];
-    int64_t until_us;                /* when the hold, or the quota's window, ends; a renewal may have put it off */
+    int64_t until_us;                /* when the hold ends, 0 … 2^54; a renewal may have put it off */
     uint16_t name_len;
     unsigned char name[HIRATE_NAME_MAX];
 } hr_permit;
