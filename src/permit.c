@@ -2,13 +2,14 @@
 /*
  * policy: permits as text; see permit.h.
  *
- * In bytes: 0x10 + kind (version 1); capacity; a concurrency limit's lease_us, or a quota's per and offset_minutes; the id; until_us;
- * the lengths of prefix, policy and name, and those; CRC-32C of all of it, big-endian. Numbers are LEB128: seven bits a byte from
- * the lowest on, all but the last byte with 0x80; offset_minutes, which may be negative, times two, or less one its double. Each
- * has one form only, and no bit of the text is free: what is read would be written as the same text.
+ * In bytes: 0x10 + kind (version 1); capacity; a concurrency limit's lease_us, or a quota's per and offset_minutes; the
+ * id; until_us; the lengths of prefix, policy and name, and those; CRC-32C of all of it, big-endian. Numbers are
+ * LEB128: seven bits a byte from the lowest on, all but the last byte with 0x80; offset_minutes of 0, -1, 1, -2 … is
+ * written as 0, 1, 2, 3 …. Each number has one form only, and no bit of the text is free: what is read would be written
+ * as the same text.
  *
- * Lengths stand in it, so what was cut or has more behind it is found by those; a CRC of 32 bits finds every other change that
- * spans no more than 32 bits, five characters wherever they are.
+ * Lengths stand in it, so what was cut or has more behind it is found by those; a CRC of 32 bits finds every other
+ * change that spans no more than 32 bits, five characters wherever they are.
  */
 #include "permit.h"
 
@@ -49,7 +50,7 @@ static uint32_t crc32c(const unsigned char *bytes, size_t len)
 
 static uint64_t zigzag(int32_t value)
 {
-    return value < 0 ? 2 * (uint64_t) - (int64_t)value - 1 : 2 * (uint64_t)value;
+    return value < 0 ? 2 * (uint64_t)(-(int64_t)value) - 1 : 2 * (uint64_t)value;
 }
 
 /* ------------------------------------------------------------------------------------------------- writing -- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzzing: permits. The input as a text, and as the bytes of one that bears the right check sum. What is read is a limit that may
- * be used, and would be written as the same text.
+ * Fuzzing: permits. The input as a text, and as the bytes of one that bears the right check sum. What is read is a
+ * limit that may be used, and would be written as the same text.
  */
 #include "fuzz.h"
 

@@ -31,7 +31,7 @@ static inline char sealed_digit(const unsigned char *bytes, size_t len, size_t a
     return "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[value];
 }
 
-/* Append the check sum to bytes, which have room for four more, and write them as text to `out`, of 4/3 as many and three. */
+/* Append the check sum to bytes, which have room for four more, and write them as text to `out`: 4/3 as many and 3. */
 static inline void sealed_text(char *out, unsigned char *bytes, size_t len)
 {
     uint32_t crc = sealed_crc(bytes, len);
