@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * client: where the local engine keeps a name's leases or reservations (holds.h): a buffer that grows at its end and is used up
- * at its start.
+ * client: where the local engine keeps a name's leases or reservations (holds.h): a buffer that grows at its end and is
+ * used up at its start.
  *
- * Holds stand, sorted, at first … first + count - 1 of `room`. When the end is reached they move to the start if a fifth of the
- * buffer is free there, else it doubles, up to HR_HOLD_ROOM_MAX: a fifth of that is always free. One that ends last, as new ones
- * mostly do, is put behind the others; another moves those that end after it.
+ * Holds stand, sorted, at first … first + count - 1 of `room`. When the end is reached they move to the start if a
+ * fifth of the buffer is free there, else it doubles, up to HR_HOLD_ROOM_MAX: a fifth of that is always free. One that
+ * ends last, as new ones mostly do, is put behind the others; another moves those that end after it.
  */
 #ifndef HR_HOLD_LIST_H
 #define HR_HOLD_LIST_H

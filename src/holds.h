@@ -3,8 +3,9 @@
  * policy: units that are held until they are given back or their time is over: a concurrency limit's leases, a quota's
  * reservations.
  *
- * A list is sorted by the time at which its holds end, earliest first, those of one time in the order in which they were made.
- * A hold is known by its id: drawn by whoever acquires, so that none is ever used twice, however many processes do.
+ * A list is sorted by the time at which its holds end, earliest first, those of one time in the order in which they
+ * were made. A hold is known by its id: drawn by whoever acquires, so that none is ever used twice, however many
+ * processes do.
  */
 #ifndef HR_HOLDS_H
 #define HR_HOLDS_H
@@ -28,8 +29,8 @@ typedef struct hr_holds {
 } hr_holds;
 
 /*
- * When so many have ended that `units` have come back and `count` holds are gone: the time at which one of the list ends; its
- * last one's where the list is too short to tell. The list has at least one. Takes as many steps as must end.
+ * When so many have ended that `units` have come back and `count` holds are gone: the time at which one of the list
+ * ends; its last one's where the list is too short to tell. The list has at least one. Takes as many steps as must end.
  */
 int64_t hr_holds_freed_us(const hr_holds *holds, uint64_t units, uint64_t count);
 

@@ -2,8 +2,9 @@
 /*
  * policy: permits: a lease or reservation as text that any process can use.
  *
- * base64url (RFC 4648 section 5, no padding) of: version and kind, check sum, the limit's numbers, the hold's id and end,
- * prefix, policy and name. The first character is always a letter. The check sum finds what was cut or mistyped; it is no signature.
+ * base64url (RFC 4648 section 5, no padding) of: version and kind, the limit's numbers, the hold's id and end, prefix,
+ * policy and name, check sum. About 75 characters with ordinary values and a name of ten bytes; the first is always a
+ * letter. The check sum finds what was cut or mistyped; it is no signature.
  */
 #ifndef HR_PERMIT_H
 #define HR_PERMIT_H
@@ -13,11 +14,12 @@
 #define HR_PERMIT_FIXED_MOST 96 /* bytes of what is not prefix, policy or name */
 
 typedef struct hr_permit {
-    hirate_limit limit;              /* a concurrency limit or a quota, without flags and on_failure; its policy is the text below */
+    /* A concurrency limit or a quota, without flags and on_failure; its policy is the text below. */
+    hirate_limit limit;
     char policy[HIRATE_POLICY_SIZE];
     char prefix[HIRATE_POLICY_SIZE]; /* of the key; "": a local engine's */
     unsigned char id[HR_HOLD_ID_SIZE];
-    int64_t until_us;                /* when the hold, or the quota's window, ends; a renewal may have put it off */
+    int64_t until_us;                /* when the hold ends, 0 … 2^54; a renewal may have put it off */
     uint16_t name_len;
     unsigned char name[HIRATE_NAME_MAX];
 } hr_permit;
@@ -29,12 +31,12 @@ static inline size_t hr_permit_size(size_t bytes)
     return most < HIRATE_PERMIT_SIZE ? most : HIRATE_PERMIT_SIZE;
 }
 
-/* Write it, NUL-terminated; returns its length. Of the limit kind, capacity, lease_us, per and offset_minutes are kept, and its
- * policy's text, wherever that stands. Cannot fail. */
+/* Write it, NUL-terminated; returns its length. Of the limit kind, capacity, lease_us, per and offset_minutes are kept,
+ * and its policy's text, wherever that stands. Cannot fail. */
 size_t hr_permit_write(char out[HIRATE_PERMIT_SIZE], const hr_permit *permit);
 
-/* Read one; `text` may be NULL or anything. 0 with a limit that hirate_limit_check() accepts, or HIRATE_EINVAL with *error
- * (naming `permit`, never what it holds) and *permit undefined. */
+/* Read one; `text` may be NULL or anything. 0 with a limit that hirate_limit_check() accepts, or HIRATE_EINVAL with
+ * *error (naming `permit`, never what it holds) and *permit undefined. */
 int hr_permit_read(hr_permit *permit, const char *text, hirate_error *error);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Concurrency: what is held and when it comes back, the clock stepping back, changes; against a model that finds waits by
- * looking at every lease's end. Leases are kept in the local engine's list.
+ * Concurrency: what is held and when it comes back, the clock stepping back, changes; against a model that finds waits
+ * by looking at every lease's end. Leases are kept in the local engine's list.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -339,8 +339,8 @@ static void test_leases_random_trace_equals_naive_model(void **state)
 }
 
 /*
- * Real time beside a clock that is set back now and then. No lease ends before its lease time of real time is over; without a
- * step back none lasts for longer, and after one none for more than two.
+ * Real time beside a clock that is set back now and then. No lease ends before its lease time of real time is over;
+ * without a step back none lasts for longer, and after one none for more than two.
  */
 static void test_leases_random_steps_back_never_end_one_early(void **state)
 {
@@ -382,7 +382,7 @@ static void test_leases_random_steps_back_never_end_one_early(void **state)
     }
 }
 
-/* What a client does: repeat decisions on a moment of which it knows one lease, that ends when a denial's wait is over. */
+/* What a client does: repeat decisions on a moment of which it knows one lease, which ends when the wait is over. */
 static void test_leases_one_of_them_is_enough_to_repeat_decisions(void **state)
 {
     rng r = rng_start("test_leases_one_of_them_is_enough_to_repeat_decisions");

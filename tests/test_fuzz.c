@@ -20,7 +20,7 @@ typedef struct target {
 } target;
 
 static const target TARGETS[] = {
-    {"escape", fuzz_escape}, {"lines", fuzz_lines}, {"refusal", fuzz_refusal},
+    {"escape", fuzz_escape}, {"lines", fuzz_lines}, {"permit", fuzz_permit}, {"refusal", fuzz_refusal},
     {"reply", fuzz_reply},   {"spec", fuzz_spec},   {"uri", fuzz_uri},
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A quota's reservations: what is held counts as used until its time or the window is over; against a model that finds waits by
- * looking at every end. They are kept in the local engine's list.
+ * A quota's reservations: what is held counts as used until its time or the window is over; against a model that finds
+ * waits by looking at every end. They are kept in the local engine's list.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -306,7 +306,7 @@ static void test_reservations_random_trace_equals_naive_model(void **state)
     }
 }
 
-/* What a client does: repeat decisions on a moment of which it knows one reservation, that ends when a denial's wait is over. */
+/* What a client does: repeat decisions on a moment of which it knows but one, which ends when the wait is over. */
 static void test_reservations_one_of_them_is_enough_to_repeat_decisions(void **state)
 {
     rng r = rng_start("test_reservations_one_of_them_is_enough_to_repeat_decisions");
