@@ -5,7 +5,20 @@
 
 #include "hirate.h"
 
-/* Everything but the deadline, the callback and the limit's own fields. 0, or HIRATE_EINVAL with *error naming the field. */
+#include <stdbool.h>
+
+/*
+ * Check everything but the deadline, the callback, the limits' own fields and what the permit says. 0, or HIRATE_EINVAL
+ * with *error naming the field.
+ *
+ * Of a limit that hirate_limit_check() refuses by its size or name this may say nothing: it is to be checked next.
+ */
 int hr_check_request(const hirate_request *request, hirate_error *error);
+
+/* All fields of a request that was checked: 0 where it comes from a program that does not know them. */
+hirate_request hr_check_whole(const hirate_request *request);
+
+/* Does the operation go by a permit, and look at no limit and name? */
+bool hr_check_takes_permit(enum hirate_op op);
 
 #endif

@@ -486,8 +486,10 @@ static void test_local_wrong_request_is_named(void **state)
     bad = good;
     bad.op = HIRATE_OP_INVALID;
     assert_refused(*state, &bad, NOW, "op: 0");
-    bad.op = (enum hirate_op)4;
-    assert_refused(*state, &bad, NOW, "op: 4");
+    bad.op = (enum hirate_op)8;
+    assert_refused(*state, &bad, NOW, "op: 8");
+    bad.op = HIRATE_OP_RELEASE;
+    assert_refused(*state, &bad, NOW, "permit: is NULL");
     bad = good;
     bad.limit = NULL;
     assert_refused(*state, &bad, NOW, "limit: is NULL");
