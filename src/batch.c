@@ -449,19 +449,26 @@ void hr_batch_finish(hr_batch *batch, hr_call *call)
     batch->free_calls = call;
 }
 
-/* To where it was submitted. Among those that wait already there may be later ones, and earlier ones of a call that was refused
- * before this one; none between two of the same call. */
+/* To where it was submitted. Others that wait may be anywhere, also between two of the same call: of an earlier call that was
+ * refused after this one was formed. */
 static void requeue(hr_batch *batch, hr_ticket *ticket)
 {
     hr_key *key = ticket->key;
+    const uint64_t number = ticket->request->number;
     hr_ticket *next = key->requeued ? key->requeued : key->first;
-    while (!key->requeued && next && next->request->number < ticket->request->number)
-        next = next->next;
+
+    if (key->requeued) {
+        while (next->prev && next->prev->request->number > number)
+            next = next->prev;
+    } else {
+        while (next && next->request->number < number)
+            next = next->next;
+    }
     enqueue(batch, key, ticket, next);
     key->requeued = ticket;
 }
 
-/* From the last request on, so that each goes right before the one that went before it. */
+/* From the last request on, so that the place of each is found from where the one behind it went. */
 void hr_batch_take_back(hr_batch *batch, hr_call *call)
 {
     for (uint32_t i = 0; i < call->key_count; i++)
