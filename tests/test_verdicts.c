@@ -259,6 +259,26 @@ static void test_limits_that_decide_alike_share_what_was_found(void **state)
     answering_free(w);
 }
 
+/* A bucket that was left full is forgotten, and with it that the clock stepped back. */
+static void test_full_bucket_is_found_anew_by_the_next_step(void **state)
+{
+    static const hirate_limit *const limits[] = {&TENANT, &SERVICE};
+    answering *w = answering_new();
+
+    (void)state;
+    ask_several(w, PEEK, limits, 2, 5, 0);
+    ask_several(w, ACQUIRE, limits, 2, 0, 0);
+    ask(w, ACQUIRE, &TENANT, 1);
+    form(w);
+    SAY(w, 5 * TOKEN, TOKEN, 0, NOW + 7000); /* a second behind */
+    SAY(w, 0, 0);
+    end_reply(w);
+    expect(w, HIRATE_DENIED, HIRATE_CHARGE_NO, 3, HIRATE_NEVER, 0);
+    expect(w, HIRATE_ALLOWED, HIRATE_CHARGE_NO, 3, 0, 0);
+    expect(w, HIRATE_ALLOWED, HIRATE_CHARGE_YES, 4, 0, 1000);
+    answering_free(w);
+}
+
 static void test_answered_otherwise_still_counts_for_the_others(void **state)
 {
     static const hirate_limit *const limits[] = {&TENANT, &SERVICE};
@@ -584,6 +604,7 @@ int main(void)
         cmocka_unit_test(test_shadow_that_denies_is_told_and_takes_nothing),
         cmocka_unit_test(test_waits_are_told_for_each_of_the_keys),
         cmocka_unit_test(test_limits_that_decide_alike_share_what_was_found),
+        cmocka_unit_test(test_full_bucket_is_found_anew_by_the_next_step),
         cmocka_unit_test(test_answered_otherwise_still_counts_for_the_others),
         cmocka_unit_test(test_lease_has_a_permit),
         cmocka_unit_test(test_reservation_has_a_permit_and_no_charge_is_one),
