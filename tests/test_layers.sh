@@ -18,7 +18,8 @@ layer()
     refusal.[ch] | script.[ch] | scripts_embedded.h) echo 3 ;;
     link*.[ch] | hiredis_compat.h | resolve.[ch] | uri.[ch]) echo 4 ;;
     batch.[ch] | denials.[ch] | dispatch.[ch] | fallback.[ch] | limit_set.[ch] | request.[ch]) echo 5 ;;
-    api.c | check.[ch] | client.[ch] | hold_list.[ch] | local.c | log_buffer.[ch] | options.[ch]) echo 6 ;;
+    api.c | check.[ch] | client.[ch] | hold_list.[ch] | local*.[ch] | log_buffer.[ch]) echo 6 ;;
+    options.[ch]) echo 6 ;;
     *) echo "unknown" ;;
     esac
 }
