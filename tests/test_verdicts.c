@@ -118,7 +118,7 @@ static void test_all_allow_and_each_takes(void **state)
     ask_several(w, ACQUIRE, limits, 2, 2, 0);
     ask_several(w, ACQUIRE, limits, 2, 1, 0); /* after the first */
     form(w);
-    SAY(w, 5 * TOKEN, 0, 0, NOW + 7000);
+    SAY(w, BUCKET(5 * TOKEN), 0, NOW + 7000);
     SAY(w, 0, 0);
     end_reply(w);
     assert_true(next_answer(w, &r));
@@ -141,7 +141,7 @@ static void test_one_denies_and_none_takes(void **state)
     ask_several(w, ACQUIRE, limits, 2, 2, 0);
     ask(w, ACQUIRE, &TENANT, 4); /* nothing was taken there */
     form(w);
-    SAY(w, 4 * TOKEN, 0, 2, NOW + 7000);
+    SAY(w, BUCKET(4 * TOKEN), 2, NOW + 7000);
     SAY(w, 0, 0);
     end_reply(w);
     assert_true(next_answer(w, &r));
@@ -162,7 +162,7 @@ static void test_cost_above_one_limit_is_never(void **state)
     (void)state;
     ask_several(w, ACQUIRE, limits, 2, 4, 0);
     form(w);
-    SAY(w, 0, 0, 0, NOW + 7000); /* four tokens need 4 s */
+    SAY(w, BUCKET(0), 0, NOW + 7000); /* four tokens need 4 s */
     SAY(w, 0, 0);
     end_reply(w);
     expect(w, HIRATE_DENIED, HIRATE_CHARGE_NO, 0, HIRATE_NEVER, 5000);
@@ -178,7 +178,7 @@ static void test_peek_answers_and_takes_nothing(void **state)
     ask_several(w, PEEK, limits, 2, 3, 0);
     ask_several(w, ACQUIRE, limits, 2, 3, 0);
     form(w);
-    SAY(w, 5 * TOKEN, 0, 0, NOW + 7000);
+    SAY(w, BUCKET(5 * TOKEN), 0, NOW + 7000);
     SAY(w, 0, 0);
     end_reply(w);
     expect(w, HIRATE_ALLOWED, HIRATE_CHARGE_NO, 0, 0, 3000);
@@ -196,7 +196,7 @@ static void test_shadow_that_denies_is_told_and_takes_nothing(void **state)
     ask_several(w, ACQUIRE, limits, 2, 1, 0);
     ask(w, ACQUIRE, &TRIED, 1);
     form(w);
-    SAY(w, 5 * TOKEN, 0, 2, NOW + 7000); /* the real one's key first */
+    SAY(w, BUCKET(5 * TOKEN), 2, NOW + 7000); /* the real one's key first */
     SAY(w, 0, 0);
     end_reply(w);
     assert_true(next_answer(w, &r));
@@ -224,7 +224,7 @@ static void test_waits_are_told_for_each_of_the_keys(void **state)
     ask_several(w, ACQUIRE, limits, 4, 2, 0);
     form(w);
     SAY(w, 3, 2, NOW + 9000000, NOW);         /* held, leases, latest, at */
-    SAY(w, 5 * TOKEN, 0);                     /* units, lag */
+    SAY(w, BUCKET(5 * TOKEN));                     /* units, lag */
     SAY(w, NOW, 0, 3, NOW - 1000000);         /* at, at units, older, newest */
     SAY(w, 99, NOW + 60000000, 0, 0, 0);      /* used, end, held, holds, latest */
     SAY(w, NOW + 4000000, NOW - 2000000, NOW + 60000000);
@@ -251,7 +251,7 @@ static void test_limits_that_decide_alike_share_what_was_found(void **state)
     ask_several(w, ACQUIRE, lenient, 2, 1, 0);
     form(w);
     assert_int_equal(w->call->step_key_count, 2);
-    SAY(w, 5 * TOKEN, 0, 0, NOW + 7000);
+    SAY(w, BUCKET(5 * TOKEN), 0, NOW + 7000);
     SAY(w, 0, 0);
     end_reply(w);
     expect(w, HIRATE_ALLOWED, HIRATE_CHARGE_YES, 2, 0, 1000);
@@ -270,7 +270,7 @@ static void test_full_bucket_is_found_anew_by_the_next_step(void **state)
     ask_several(w, ACQUIRE, limits, 2, 0, 0);
     ask(w, ACQUIRE, &TENANT, 1);
     form(w);
-    SAY(w, 5 * TOKEN, TOKEN, 0, NOW + 7000); /* a second behind */
+    SAY(w, BUCKET_LAG(5 * TOKEN, TOKEN), 0, NOW + 7000); /* a second behind */
     SAY(w, 0, 0);
     end_reply(w);
     expect(w, HIRATE_DENIED, HIRATE_CHARGE_NO, 3, HIRATE_NEVER, 0);
@@ -294,7 +294,7 @@ static void test_answered_otherwise_still_counts_for_the_others(void **state)
     assert_true(next_answer(w, &r));
     assert_int_equal(r.answer.charge, HIRATE_CHARGE_MAYBE);
     let_go(w, &r);
-    SAY(w, 5 * TOKEN, 0, 0, NOW + 7000);
+    SAY(w, BUCKET(5 * TOKEN), 0, NOW + 7000);
     SAY(w, 0, 0);
     end_reply(w);
     expect(w, HIRATE_DENIED, HIRATE_CHARGE_NO, 1, 7, 2000);
@@ -313,7 +313,7 @@ static void test_lease_has_a_permit(void **state)
     (void)state;
     ask_several(w, ACQUIRE, limits, 2, 2, 0);
     form(w);
-    SAY(w, 5 * TOKEN, 0, 1, 1, NOW + 500, NOW + 100); /* it is a step back: at is ahead */
+    SAY(w, BUCKET(5 * TOKEN), 1, 1, NOW + 500, NOW + 100); /* it is a step back: at is ahead */
     SAY(w, 0, 0, 0);
     end_reply(w);
     assert_true(next_answer(w, &r));
@@ -484,7 +484,7 @@ static void test_foreign_key_is_an_error_for_what_needs_it(void **state)
         ask_several(w, ACQUIRE, good, 2, 1, 0); /* of a bucket from which nothing was taken */
         ask_several(w, PEEK, bad, 2, 1, 0);
         form(w);
-        SAY(w, 5 * TOKEN, 0, what, NOW, 0, 0, 0);
+        SAY(w, BUCKET(5 * TOKEN), what, NOW, 0, 0, 0);
         SAY(w, 0); /* the second step's wait: the first and third have none */
         SAY(w, 0, 0, 0);
         end_reply(w);
@@ -523,7 +523,7 @@ static void test_key_that_was_not_written_may_leave_a_charge_elsewhere(void **st
         ask(w, ACQUIRE, &TENANT, 1);
         ask(w, ACQUIRE, &SERVICE, 1);
         form(w);
-        SAY(w, 5 * TOKEN, 0, 0, NOW + 7000);
+        SAY(w, BUCKET(5 * TOKEN), 0, NOW + 7000);
         SAY(w, 0, what);
         end_reply(w);
         int error = what == -1 ? HIRATE_ESTATE : HIRATE_EREDIS;

@@ -102,7 +102,7 @@ static void say_found(answering *w, const hr_policy *policy)
         SAY(w, 1, 1, NOW + 5000, NOW);
         break;
     default:
-        SAY(w, 4000000, 0);
+        SAY(w, BUCKET(4000000));
     }
 }
 
