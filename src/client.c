@@ -68,7 +68,7 @@ static int want_turn_end(hirate *h)
 
 static void arm(hirate *h)
 {
-    bool at_once = h->dispatch.requests.done || (h->closing && !h->dispatch.closed);
+    bool at_once = h->dispatch.requests.done || (h->closing && !h->dispatch.closing);
     int64_t due = at_once ? h->dispatch.now_us : hr_dispatch_due_us(&h->dispatch);
     if (due >= h->armed_us)
         return;
