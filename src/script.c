@@ -292,6 +292,8 @@ bool hr_script_reply_begin(hr_script_reply *out, const char *reply, size_t len, 
 {
     uint64_t now, echo;
 
+    if (!len) /* an empty string has no bytes to point at */
+        return false;
     *out = (hr_script_reply){.at = reply, .end = reply + len};
     if (!next_integer(out, HIRATE_COST_MAX, &now) || !next_integer(out, UINT32_MAX, &echo))
         return false;

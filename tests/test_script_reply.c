@@ -131,6 +131,7 @@ static void test_reply_head_is_sixteen_bytes(void **state)
     (void)state;
     for (size_t len = 0; len < sizeof bytes; len++)
         assert_false(hr_script_reply_begin(&reply, bytes, len, 0));
+    assert_false(hr_script_reply_begin(&reply, NULL, 0, 0));
     assert_true(hr_script_reply_begin(&reply, bytes, sizeof bytes, 0));
 }
 
