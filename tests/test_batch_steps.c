@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Requests over several keys, and others that only steps can decide: how they are made into calls, rule by rule; no memory. */
+/*
+ * Requests over several keys, and others that only steps can decide: how they are made into calls, rule by rule; no
+ * memory.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a call asks in steps, as it is written: read back through a decoder. Entries: test_batch.c, test_batch_random.c. */
+/*
+ * What a call asks in steps, as it is written: read back through a decoder. Entries: test_batch.c,
+ * test_batch_random.c.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -105,7 +108,7 @@ static void test_what_holds_has_its_id_and_time(void **state)
     assert_int_equal(d->ops[7], 20);
     assert_memory_equal(d->text[7], id, 12);
     assert_memory_equal(d->text[7] + 12, &hold_us, 8); /* tests run on little-endian machines */
-    ASK(f, PEEK, {C, X}); /* holds nothing */
+    ASK(f, PEEK, {C, X});                              /* holds nothing */
     ASKS(f, 0, C_LIMIT, 1, 2, 0, 1, 0, 1, 1);
     drain(f);
     stepping_free(f);

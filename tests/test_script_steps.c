@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Steps as they are written, byte for byte and through a decoder, and what their part of a reply may hold; no memory. */
+/*
+ * Steps as they are written, byte for byte and through a decoder, and what their part of a reply may hold; no memory.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,7 +66,8 @@ static void test_steps_of_acquires_byte_for_byte(void **state)
     hr_script_take(&call, ID, 0, 1, 1);
     hr_script_ref(&call, 0, 3);
     hr_script_ref(&call, 127, HR_SCRIPT_TOO_MUCH);
-    ASSERT_WRITTEN(&call, "\x01\xb4twelve bytes\0\0\0\0\0\0\0\0\x01\x01\x01\x03\xcc\x80\xcf\x00\x20\x00\x00\x00\x00\x00\x00");
+    ASSERT_WRITTEN(&call,
+                   "\x01\xb4twelve bytes\0\0\0\0\0\0\0\0\x01\x01\x01\x03\xcc\x80\xcf\x00\x20\x00\x00\x00\x00\x00\x00");
     begin(&call);
     hr_script_take(&call, ID, 1, 1, 0); /* 1.0 */
     hr_script_ref(&call, 0, 0);
@@ -113,8 +116,9 @@ static void test_steps_with_a_permit_byte_for_byte(void **state)
 
 static void test_steps_come_behind_entries(void **state)
 {
-    static const int64_t expected[] = {NUMBER, 1, 1, 3000000, 60000000, 1,  1, 3000000, 2, 0, 7, 9, 10, 2,
-                                       1,      1, 3000000, 60000000, 1, 1, 20, 1, 1, 2, 3, 3, 6000000, 4, 1, 12};
+    static const int64_t expected[] = {NUMBER, 1, 1,  3000000, 60000000, 1, 1,       3000000,  2, 0,
+                                       7,      9, 10, 2,       1,        1, 3000000, 60000000, 1, 1,
+                                       20,     1, 1,  2,       3,        3, 6000000, 4,        1, 12};
     hr_script_call call = {0};
 
     (void)state;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Replies with steps, made into answers: what each request gets, case by case. Hostile ones: test_verdicts_hostile.c. */
+/*
+ * Replies with steps, made into answers: what each request gets, case by case. Hostile ones: test_verdicts_hostile.c.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +16,8 @@
 
 static const hirate_limit TENANT = HIRATE_TOKEN_BUCKET("tenant", 5, HIRATE_PER_SECOND(1));
 static const hirate_limit SERVICE = HIRATE_FIXED_WINDOW("service", 3, HIRATE_MINUTES(1));
-static const hirate_limit TRIED = HIRATE_FIXED_WINDOW_WITH("tried", 2, HIRATE_MINUTES(1), HIRATE_LIMIT_SHADOW,
-                                                           HIRATE_FAIL_ERROR);
+static const hirate_limit TRIED =
+    HIRATE_FIXED_WINDOW_WITH("tried", 2, HIRATE_MINUTES(1), HIRATE_LIMIT_SHADOW, HIRATE_FAIL_ERROR);
 static const hirate_limit SLOTS = HIRATE_CONCURRENCY("slots", 3, HIRATE_SECONDS(10));
 static const hirate_limit MONTH = HIRATE_QUOTA("month", 100, HIRATE_PER_HOUR, 0);
 static const hirate_limit LOG = HIRATE_SLIDING_LOG("log", 3, HIRATE_SECONDS(10));
@@ -27,8 +29,8 @@ enum { TOKEN = 1000000 }; /* units, of TENANT */
 /* ------------------------------------------------------------------------------------------------- assertions -- */
 
 /* Of a whole: nothing of an error. */
-static void assert_verdict(const hr_answer *a, enum hirate_verdict verdict, enum hirate_charge charge, uint64_t remaining,
-                           int64_t retry_after_ms, int64_t reset_ms)
+static void assert_verdict(const hr_answer *a, enum hirate_verdict verdict, enum hirate_charge charge,
+                           uint64_t remaining, int64_t retry_after_ms, int64_t reset_ms)
 {
     assert_int_equal(a->error, 0);
     assert_int_equal(a->verdict, verdict);
@@ -223,10 +225,10 @@ static void test_waits_are_told_for_each_of_the_keys(void **state)
     (void)state;
     ask_several(w, ACQUIRE, limits, 4, 2, 0);
     form(w);
-    SAY(w, 3, 2, NOW + 9000000, NOW);         /* held, leases, latest, at */
-    SAY(w, BUCKET(5 * TOKEN));                     /* units, lag */
-    SAY(w, NOW, 0, 3, NOW - 1000000);         /* at, at units, older, newest */
-    SAY(w, 99, NOW + 60000000, 0, 0, 0);      /* used, end, held, holds, latest */
+    SAY(w, 3, 2, NOW + 9000000, NOW);    /* held, leases, latest, at */
+    SAY(w, BUCKET(5 * TOKEN));           /* units, lag */
+    SAY(w, NOW, 0, 3, NOW - 1000000);    /* at, at units, older, newest */
+    SAY(w, 99, NOW + 60000000, 0, 0, 0); /* used, end, held, holds, latest */
     SAY(w, NOW + 4000000, NOW - 2000000, NOW + 60000000);
     SAY(w, 0, 0, 0, 0);
     end_reply(w);

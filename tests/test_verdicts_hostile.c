@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Replies that no script of ours makes, to a call with everything in it: refused as a whole, or at least answered once each
- * with something that can be told, and never read past their end (a sanitizer sees it).
+ * Replies that no script of ours makes, to a call with everything in it: refused as a whole, or at least answered
+ * once each with something that can be told, and never read past their end (a sanitizer sees it).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,9 +18,9 @@
 #include <math.h>
 
 static const hirate_limit EACH[] = {
-    HIRATE_TOKEN_BUCKET("token", 5, HIRATE_PER_SECOND(1)),     HIRATE_LEAKY_BUCKET("leaky", 5, HIRATE_PER_SECOND(1)),
-    HIRATE_FIXED_WINDOW("window", 5, HIRATE_MINUTES(1)),       HIRATE_QUOTA("quota", 5, HIRATE_PER_HOUR, 0),
-    HIRATE_SLIDING_LOG("log", 5, HIRATE_SECONDS(10)),          HIRATE_SLIDING_WINDOW("sliding", 5, HIRATE_SECONDS(10)),
+    HIRATE_TOKEN_BUCKET("token", 5, HIRATE_PER_SECOND(1)), HIRATE_LEAKY_BUCKET("leaky", 5, HIRATE_PER_SECOND(1)),
+    HIRATE_FIXED_WINDOW("window", 5, HIRATE_MINUTES(1)),   HIRATE_QUOTA("quota", 5, HIRATE_PER_HOUR, 0),
+    HIRATE_SLIDING_LOG("log", 5, HIRATE_SECONDS(10)),      HIRATE_SLIDING_WINDOW("sliding", 5, HIRATE_SECONDS(10)),
     HIRATE_CONCURRENCY("slots", 5, HIRATE_SECONDS(10)),
 };
 enum { TOKEN, LEAKY, WINDOW, QUOTA, LOG, SLIDING, SLOTS, KINDS };
@@ -28,7 +28,8 @@ static hirate_limit shadows[KINDS];
 
 static void make_shadows(void)
 {
-    static const char *const names[KINDS] = {"token-s", "leaky-s", "window-s", "quota-s", "log-s", "sliding-s", "slots-s"};
+    static const char *const names[KINDS] = {"token-s", "leaky-s",   "window-s", "quota-s",
+                                             "log-s",   "sliding-s", "slots-s"};
 
     for (size_t i = 0; i < KINDS; i++) {
         shadows[i] = EACH[i];
@@ -307,8 +308,21 @@ static void test_number_that_is_no_count_is_refused_anywhere(void **state)
 /* Others may be right or not; what is answered can be told. */
 static void test_number_out_of_place_does_no_harm(void **state)
 {
-    static const double odd[] = {-2, -1, 0, 1, 2, 5, 8192, 8193, 4294967295.0, 4294967296.0, 9007199254740991.0,
-                                 9007199254740992.0, (double)NOW - 1, (double)NOW, (double)NOW + 1};
+    static const double odd[] = {-2,
+                                 -1,
+                                 0,
+                                 1,
+                                 2,
+                                 5,
+                                 8192,
+                                 8193,
+                                 4294967295.0,
+                                 4294967296.0,
+                                 9007199254740991.0,
+                                 9007199254740992.0,
+                                 (double)NOW - 1,
+                                 (double)NOW,
+                                 (double)NOW + 1};
     size_t count = numbers_of_everything(), ok = 0;
 
     (void)state;

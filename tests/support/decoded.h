@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tests: a call of the script read back from the command that makes it, apart from src/script.c. After the headers of cmocka. */
+/*
+ * tests: a call of the script read back from the command that makes it, apart from src/script.c. After the headers of
+ * cmocka.
+ */
 #ifndef TESTS_SUPPORT_DECODED_H
 #define TESTS_SUPPORT_DECODED_H
 
@@ -14,7 +17,7 @@ typedef struct decoded {
     const char *argv[ARGS];
     size_t len[ARGS];
     size_t op_count;
-    int64_t ops[OPS]; /* as signed: nothing larger than 2^63-1 is ever sent; of a string its length */
+    int64_t ops[OPS];      /* as signed: nothing larger than 2^63-1 is ever sent; of a string its length */
     const char *text[OPS]; /* NULL: an integer */
 } decoded;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests: a batch with requests over one or several keys, and a naive model of it: one list of all that waits, in the order
- * of submission. Each function does the same to both. A call is checked against the list as it is formed; check_counts
- * compares what is counted. After the headers of cmocka.
+ * tests: a batch with requests over one or several keys, and a naive model of it: one list of all that waits, in the
+ * order of submission. Each function does the same to both. A call is checked against the list as it is formed;
+ * check_counts compares what is counted. After the headers of cmocka.
  */
 #ifndef TESTS_SUPPORT_STEPPING_H
 #define TESTS_SUPPORT_STEPPING_H
@@ -19,8 +19,8 @@ enum { POLICIES = 5, NAMES = 4, KEYS = POLICIES * NAMES, REQUESTS = 300, CALLS_M
 
 static const hirate_limit LIMIT[LIMITS] = {
     [A] = HIRATE_TOKEN_BUCKET("a", 6, HIRATE_RATE(1, HIRATE_SECONDS(3))),
-    [A_SHADOW] = HIRATE_TOKEN_BUCKET_WITH("a", 6, HIRATE_RATE(2, HIRATE_SECONDS(6)), HIRATE_LIMIT_SHADOW,
-                                          HIRATE_FAIL_ERROR),
+    [A_SHADOW] =
+        HIRATE_TOKEN_BUCKET_WITH("a", 6, HIRATE_RATE(2, HIRATE_SECONDS(6)), HIRATE_LIMIT_SHADOW, HIRATE_FAIL_ERROR),
     [A_OPEN] = HIRATE_TOKEN_BUCKET_WITH("a", 6, HIRATE_RATE(1, HIRATE_SECONDS(3)), 0, HIRATE_FAIL_OPEN),
     [A_OTHER] = HIRATE_TOKEN_BUCKET("a", 5, HIRATE_RATE(1, HIRATE_SECONDS(3))),
     [C] = HIRATE_CONCURRENCY("c", 9, HIRATE_SECONDS(10)),
