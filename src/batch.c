@@ -299,26 +299,33 @@ static void take_entry(hr_batch *batch, hr_call *call, hr_key *key)
     put_into_call(batch, call, key);
 }
 
-/* Is this request the next of all its keys, and is there room for it? Alone it always has. */
-static bool can_step(const hr_batch *batch, const hr_call *call, hr_request *request)
+/* Is this request the next of all its keys, and can it go along with what the call has of them? */
+static bool is_next(const hr_batch *batch, const hr_call *call, hr_request *request)
 {
-    uint32_t count = hr_request_tickets(request), new_keys = 0;
-
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < hr_request_tickets(request); i++) {
         const hr_ticket *ticket = hr_request_ticket(request, i);
         const hr_key *key = ticket->key;
         if (key->first != ticket)
             return false;
-        if (key->taken_for != batch->formed)
-            new_keys++;
-        else if (key->step_key == HR_KEY_HAS_ENTRY ||
-                 !hr_policy_decides_alike(&call->step_keys[key->step_key].limit->policy, &ticket->limit->policy))
+        if (key->taken_for == batch->formed &&
+            (key->step_key == HR_KEY_HAS_ENTRY ||
+             !hr_policy_decides_alike(&call->step_keys[key->step_key].limit->policy, &ticket->limit->policy)))
             return false;
     }
+    return true;
+}
+
+/* Is there room for it? Alone it always has. */
+static bool fits(const hr_batch *batch, const hr_call *call, hr_request *request)
+{
+    uint32_t count = hr_request_tickets(request), new_keys = 0;
+
     if (!requests_of(call))
         return true;
+    for (uint32_t i = 0; i < count; i++)
+        new_keys += hr_request_ticket(request, i)->key->taken_for != batch->formed;
     return call->key_count + call->step_key_count + new_keys <= batch->key_most &&
-           requests_of(call) + count <= batch->item_most;
+           requests_of(call) + count <= batch->item_most && (!new_keys || call->key_bytes < HR_CALL_BYTES_MOST);
 }
 
 static uint32_t step_key_of(hr_batch *batch, hr_call *call, const hr_ticket *ticket)
@@ -367,20 +374,24 @@ static void take_step(hr_batch *batch, hr_call *call, hr_request *request)
     request->state = HR_REQUEST_CALLED;
 }
 
-/* As much of a key's front as can be steps of this call. A reset is an entry, alone in a call with its key. */
-static void take_steps(hr_batch *batch, hr_call *call, hr_key *key)
+/* As much of a key's front as can be steps of this call. A reset is an entry, alone in a call with its key. False: there is no
+ * room for the next. */
+static bool take_steps(hr_batch *batch, hr_call *call, hr_key *key)
 {
-    while (key->first && requests_of(call) < batch->item_most) {
+    while (key->first) {
         hr_request *request = key->first->request;
         if (request->op == HIRATE_OP_RESET) {
             if (key->taken_for != batch->formed)
                 take_entry(batch, call, key);
-            return;
+            return true;
         }
-        if (!can_step(batch, call, request))
-            return;
+        if (!is_next(batch, call, request))
+            return true;
+        if (!fits(batch, call, request))
+            return false;
         take_step(batch, call, request);
     }
+    return true;
 }
 
 static void begin_call(hr_batch *batch, hr_call *call, enum hr_script_how how)
@@ -400,6 +411,7 @@ static bool has_room(const hr_batch *batch, const hr_call *call)
            call->key_bytes < HR_CALL_BYTES_MOST;
 }
 
+/* A key whose next request is too large for what is left of the call ends it, and is the first of the next call: there it fits. */
 hr_call *hr_batch_form(hr_batch *batch, enum hr_script_how how)
 {
     hr_call *call = batch->free_calls;
@@ -409,11 +421,14 @@ hr_call *hr_batch_form(hr_batch *batch, enum hr_script_how how)
         return NULL;
     begin_call(batch, call, how);
     while ((key = batch->first) != NULL && key->visited_for != batch->formed && has_room(batch, call)) {
+        const uint32_t before = requests_of(call);
         key->visited_for = batch->formed;
-        if (key->stepped || key->taken_for == batch->formed)
-            take_steps(batch, call, key);
-        else
+        if (key->stepped || key->taken_for == batch->formed) {
+            if (!take_steps(batch, call, key) && requests_of(call) == before)
+                break;
+        } else {
             take_entry(batch, call, key);
+        }
         if (key->waiting) { /* the rest has its turn after the others */
             make_unready(batch, key);
             make_ready(batch, key);
@@ -449,19 +464,26 @@ void hr_batch_finish(hr_batch *batch, hr_call *call)
     batch->free_calls = call;
 }
 
-/* To where it was submitted. Among those that wait already there may be later ones, and earlier ones of a call that was refused
- * before this one; none between two of the same call. */
+/* To where it was submitted. Others that wait may be anywhere, also between two of the same call: of an earlier call that was
+ * refused after this one was formed. */
 static void requeue(hr_batch *batch, hr_ticket *ticket)
 {
     hr_key *key = ticket->key;
+    const uint64_t number = ticket->request->number;
     hr_ticket *next = key->requeued ? key->requeued : key->first;
-    while (!key->requeued && next && next->request->number < ticket->request->number)
-        next = next->next;
+
+    if (key->requeued) {
+        while (next->prev && next->prev->request->number > number)
+            next = next->prev;
+    } else {
+        while (next && next->request->number < number)
+            next = next->next;
+    }
     enqueue(batch, key, ticket, next);
     key->requeued = ticket;
 }
 
-/* From the last request on, so that each goes right before the one that went before it. */
+/* From the last request on, so that the place of each is found from where the one behind it went. */
 void hr_batch_take_back(hr_batch *batch, hr_call *call)
 {
     for (uint32_t i = 0; i < call->key_count; i++)

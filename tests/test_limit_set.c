@@ -133,6 +133,35 @@ static void test_each_field_makes_another_limit_and_policies_share_a_hash(void *
     limits_free(limits);
 }
 
+/* A permit names its own prefix. */
+static void test_limits_under_other_prefixes_are_others(void **state)
+{
+    static const hirate_limit slots = HIRATE_CONCURRENCY("slots", 3, HIRATE_SECONDS(10));
+    hr_limits *limits = limits_new();
+    hr_limit *under[4], *own = use(limits, &slots);
+    static const char *const prefixes[] = {"hirate", "other", "o", "other"};
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(hr_limits_use_under(limits, prefixes[i], &slots, &under[i], NULL), 0);
+    assert_ptr_equal(under[0], own);
+    assert_ptr_equal(under[3], under[1]);
+    assert_ptr_not_equal(under[1], own);
+    assert_ptr_not_equal(under[2], under[1]);
+    assert_int_equal(under[1]->prefix_len, 12);
+    assert_memory_equal(under[1]->prefix, "other:slots:", 12);
+    assert_memory_equal(under[2]->prefix, "o:slots:", 8);
+    assert_true(under[1]->name_hash == own->name_hash);
+    assert_ptr_equal(under[1]->counters, own->counters);
+    assert_ptr_equal(use(limits, &slots), own); /* the address still stands for the one under the own prefix */
+    hirate_limit wrong = slots;
+    wrong.lease_us = 0;
+    hirate_error error;
+    assert_int_equal(hr_limits_use_under(limits, "other", &wrong, &under[0], &error), HIRATE_EINVAL);
+    assert_ptr_equal(under[0], own);
+    limits_free(limits);
+}
+
 static void test_change_at_the_same_address_is_noticed(void **state)
 {
     hr_limits *limits = limits_new();
@@ -361,6 +390,7 @@ int main(void)
         cmocka_unit_test(test_longest_prefix_and_policy_fit),
         cmocka_unit_test(test_equal_values_share_whatever_their_address),
         cmocka_unit_test(test_each_field_makes_another_limit_and_policies_share_a_hash),
+        cmocka_unit_test(test_limits_under_other_prefixes_are_others),
         cmocka_unit_test(test_change_at_the_same_address_is_noticed),
         cmocka_unit_test(test_what_turned_wrong_at_the_same_address_is_refused),
         cmocka_unit_test(test_every_kind_is_compiled_and_kept_apart),
