@@ -6,6 +6,9 @@ top=${top_srcdir:-$(dirname "$0")/..}
 . "$top/tests/support/shell.sh"
 tool=${HIRATE_TOOL:-./hirate}
 limit='login token-bucket capacity=20 rate=1/3s'
+user='user token-bucket capacity=5 rate=1/h'
+ip='ip token-bucket capacity=3 rate=1/h'
+jobs='jobs concurrency limit=4 lease=1h'
 plenty='plenty token-bucket capacity=1000000 rate=1/s'
 tab=$(printf '\t')
 command -v redis-cli >/dev/null || skip 'no redis-cli here'
@@ -76,15 +79,15 @@ expect 'reset, unused' [ "$(cat "$scratch/out")" = unused ]
 for loop in $loops; do
     run acquire --loop "$loop" --limit "$limit" --format tsv --cost 20 "one $loop"
     status_is "acquire on $loop" 0
-    row_is "acquire on $loop" "20${tab}one $loop${tab}allowed${tab}0${tab}0${tab}60000${tab}0${tab}redis${tab}yes"
+    row_is "acquire on $loop" "20${tab}one $loop${tab}allowed${tab}0${tab}0${tab}60000${tab}0${tab}redis${tab}yes${tab}login${tab}-${tab}-"
     run acquire --loop "$loop" --limit "$limit" --format json --cost 21 "one $loop"
     status_is "json on $loop" 1
     expect "json on $loop" grep -qE \
-        '^\{"time_us":[0-9]{16},"cost":21,"name":"one [a-z]+","verdict":"denied","remaining":0,"retry_after_ms":"never","reset_ms":[0-9]+,"delay_ms":0,"source":"redis","charge":"no"\}$' \
+        '^\{"time_us":[0-9]{16},"cost":21,"name":"one [a-z]+","verdict":"denied","remaining":0,"retry_after_ms":"never","reset_ms":[0-9]+,"delay_ms":0,"source":"redis","charge":"no","bound":"login","shadow-denied":null,"permit":null\}$' \
         "$scratch/out"
 done
 run acquire --limit "$limit" --prefix other --format tsv 'a	b'
-row_is 'a tab in a name' "1${tab}a\\tb${tab}allowed${tab}19${tab}0${tab}3000${tab}0${tab}redis${tab}yes"
+row_is 'a tab in a name' "1${tab}a\\tb${tab}allowed${tab}19${tab}0${tab}3000${tab}0${tab}redis${tab}yes${tab}login${tab}-${tab}-"
 expect 'the key' [ "$(redis --raw --no-raw keys 'other:*')" = '1) "other:login:a\tb"' ]
 run acquire --limit "$limit" --redis "unix://$scratch/redis.sock?db=3" bob
 status_is 'another database' 0
@@ -93,7 +96,7 @@ expect 'another database' [ "$(redis -n 3 dbsize)" = 1 ]
 redis set hirate:login:foreign value >/dev/null
 run acquire --limit "$limit" --format tsv foreign
 status_is 'a foreign value' 3
-expect 'a foreign value' grep -q "${tab}foreign${tab}error${tab}-${tab}-${tab}-${tab}-${tab}none${tab}no\$" "$scratch/out"
+expect 'a foreign value' grep -q "${tab}foreign${tab}error${tab}-${tab}-${tab}-${tab}-${tab}none${tab}no${tab}-${tab}-${tab}-\$" "$scratch/out"
 expect 'a foreign value, said why' [ "$(wc -l <"$scratch/err")" -eq 1 ]
 
 # -------------------------------------------------------------------------------------------------- every kind --
@@ -105,7 +108,7 @@ kind()
     run acquire --limit "$spec" --format tsv --cost 3 ann
     status_is "acquire, $1" 0
     expect "acquire, $1" awk -F "$tab" \
-        '{ exit !(NF == 10 && $4 == "allowed" && $5 == 2 && $6 == 0 && $7 > 0 && $9 == "redis" && $10 == "yes") }' "$scratch/out"
+        '{ exit !(NF == 13 && $4 == "allowed" && $5 == 2 && $6 == 0 && $7 > 0 && $9 == "redis" && $10 == "yes") }' "$scratch/out"
     run acquire --limit "$spec" --format tsv --cost 3 ann
     status_is "acquire, denied, $1" 1
     expect "acquire, denied, $1" awk -F "$tab" '{ exit !($4 == "denied" && $5 == 2 && $6 > 0 && $10 == "no") }' "$scratch/out"
@@ -143,7 +146,7 @@ kind quota 'limit=5 per=month offset=+05:30'
 kind sliding-log 'limit=5 window=36500d'
 kind sliding-window 'limit=5 window=36500d'
 run acquire --limit 'queue leaky-bucket capacity=5 rate=1/h' --format tsv --cost 2 ann
-row_is 'the first has no delay' "2${tab}ann${tab}allowed${tab}3${tab}0${tab}7200000${tab}0${tab}redis${tab}yes"
+row_is 'the first has no delay' "2${tab}ann${tab}allowed${tab}3${tab}0${tab}7200000${tab}0${tab}redis${tab}yes${tab}queue${tab}-${tab}-"
 run acquire --limit 'queue leaky-bucket capacity=5 rate=1/h' --format tsv ann
 expect 'the next waits for it' awk -F "$tab" '{ exit !($4 == "allowed" && $8 > 7100000 && $8 <= 7200000) }' "$scratch/out"
 run acquire --limit 'queue fixed-window limit=5 window=1d' --format tsv ann
@@ -151,6 +154,59 @@ status_is 'a state of another kind' 3
 expect 'a state of another kind' [ "$(wc -l <"$scratch/err")" -eq 1 ]
 run reset --limit 'queue fixed-window limit=5 window=1d' ann
 expect 'a state of another kind, forgotten' [ "$(cat "$scratch/out")" = used ]
+
+# ---------------------------------------------------------------------------------------------- several limits --
+
+for loop in $loops; do
+    redis flushall >/dev/null
+    run acquire --loop "$loop" --limit "$user" --limit "$ip" --format tsv --cost 2 ann 203.0.113.9
+    status_is "two limits on $loop" 0
+    row_is "two limits on $loop" \
+        "2${tab}ann,203.0.113.9${tab}allowed${tab}1${tab}0${tab}7200000${tab}0${tab}redis${tab}yes${tab}ip${tab}-${tab}-"
+    run acquire --loop "$loop" --limit "$user" --limit "$ip" --format tsv --cost 2 ann 203.0.113.9
+    status_is "two limits, denied on $loop" 1
+    expect "two limits, denied on $loop" [ "$(cut -f4,5,10- "$scratch/out")" = "denied${tab}1${tab}no${tab}ip${tab}-${tab}-" ]
+    # Nothing was taken from the one that had room.
+    run peek --loop "$loop" --limit "$user" --format tsv --cost 0 ann
+    expect "all or nothing on $loop" [ "$(cut -f4,5 "$scratch/out")" = "allowed${tab}3" ]
+    run peek --loop "$loop" --limit "$user" --limit "$ip" --format json ann 203.0.113.9
+    expect "peek at two limits on $loop" grep -q '"verdict":"allowed","remaining":0,.*"charge":"no","bound":"ip"' "$scratch/out"
+    run acquire --loop "$loop" --limit "$user" --limit "$ip" --format tsv --cost 4 ann 203.0.113.9
+    expect "one for which no waiting helps on $loop" [ "$(cut -f4,6,11 "$scratch/out")" = "denied${tab}never${tab}ip" ]
+done
+redis flushall >/dev/null
+run acquire --limit "$user" --limit "$ip" --limit "$plenty" --format tsv 'a,b' c --name ''
+row_is 'names joined' "1${tab}a\\x2cb,c,${tab}allowed${tab}2${tab}0${tab}3600000${tab}0${tab}redis${tab}yes${tab}ip${tab}-${tab}-"
+expect 'three keys' [ "$(redis dbsize)" = 3 ]
+run acquire --limit "$user" --limit "$ip" ann
+expect 'one name for all, in words' [ "$(cat "$scratch/out")" = 'allowed user,ip ann: 2 left, full again in 3600 s, bound by ip' ]
+run acquire --limit "$user" --limit 'trial fixed-window limit=1 window=36500d shadow=yes' --cost 2 --format tsv eve
+status_is 'a shadow' 0
+expect 'a shadow' [ "$(cut -f4,5,11-13 "$scratch/out")" = "allowed${tab}3${tab}user${tab}trial${tab}-" ]
+run acquire --limit 'user quota limit=5 per=month' --limit "$ip" ann
+status_is 'one state of another kind' 3
+run peek --limit "$ip" --cost 0 --format tsv ann
+expect 'one state of another kind, nothing taken' [ "$(cut -f5 "$scratch/out")" = 2 ]
+printf '%s\n%s\n# %s\n' "$user" "$ip" "$jobs" >"$scratch/limits"
+run acquire --limits "$scratch/limits" --limit ip --limit user --format tsv ann
+expect 'limits from a file' [ "$(cut -f4,5,11 "$scratch/out")" = "allowed${tab}1${tab}ip" ]
+run reset --limits "$scratch/limits" --limit ip ann
+expect 'reset by a name in a file' [ "$(cat "$scratch/out")" = used ]
+
+awk 'BEGIN { for (i = 0; i < 3000; i++) printf "1\tn%d\tm%d\n", i % 37, i % 41 }' >"$scratch/lines"
+input=$scratch/lines
+run acquire --limit 'p fixed-window limit=1000 window=36500d' --limit 'q fixed-window limit=60 window=36500d' --format tsv -
+input=/dev/null
+status_is 'stdin, two limits' 0
+tr '\t' ' ' <"$scratch/lines" | sed 's/ /\t/;s/ /,/' >"$scratch/want"
+cut -f2,3 "$scratch/out" >"$scratch/shown"
+same 'stdin, two limits, order' "$scratch/want" "$scratch/shown"
+# The second of each line lets 60 pass; p is charged for those alone.
+expect 'stdin, two limits, verdicts' awk -F "$tab" \
+    '{ split($3, n, ","); if ($4 == "allowed") { p[n[1]]++; q[n[2]]++ }
+       rest = 60 - q[n[2]]; if (1000 - p[n[1]] < rest) rest = 1000 - p[n[1]];
+       if (($4 == "allowed") != (++seen[n[2]] <= 60) || $5 != rest || $11 != "q") exit 1 }' "$scratch/out"
+redis flushall >/dev/null
 
 # ------------------------------------------------------------------------------------------------------ stdin --
 
@@ -164,7 +220,7 @@ for loop in $loops; do
     same "their order on $loop" "$scratch/lines" "$scratch/shown"
     # Each name's tokens go down by exactly what its lines before took.
     expect "their verdicts on $loop" awk -F "$tab" \
-        '{ t[$3] += $2; if ($4 != "allowed" || $5 != 50000 - t[$3] || NF != 10) exit 1 }' "$scratch/out"
+        '{ t[$3] += $2; if ($4 != "allowed" || $5 != 50000 - t[$3] || NF != 13) exit 1 }' "$scratch/out"
     "$tool" acquire --loop "$loop" --limit "$spec" --format tsv - <"$scratch/lines" 2>&1 | cut -f2,3 >"$scratch/shown"
     same "to a pipe on $loop" "$scratch/lines" "$scratch/shown"
     cat "$scratch/lines" | "$tool" acquire --loop "$loop" --limit "$spec" --format tsv - >"$scratch/out" 2>"$scratch/err"
@@ -231,15 +287,19 @@ for how in $loops '--rate 2000' '--zipf 1' '--in-flight 1'; do
 done
 expect 'alone, each acquire is a call' awk -F'[:,}]' '{ exit !($18 == 1 && $10 == $16) }' "$scratch/out"
 
+run bench --limit "$user" --limit "$plenty" --limit "$jobs" --names 100 --seconds 0.3 --format json
+status_is 'bench, three limits' 0
+expect 'bench, three limits' awk -F'[:,}]' '{ exit !($2 > 0 && $4 > 0 && $8 == 0 && $4 + $6 == $12 && $10 == $12) }' "$scratch/out"
+
 # ------------------------------------------------------------------------------------------------- no verdicts --
 
 run acquire --limit "$limit" --redis "unix://$scratch/none.sock" --deadline 200ms --format tsv bob
 status_is 'no server' 3
-row_is 'no server' "1${tab}bob${tab}error${tab}-${tab}-${tab}-${tab}-${tab}none${tab}no"
+row_is 'no server' "1${tab}bob${tab}error${tab}-${tab}-${tab}-${tab}-${tab}none${tab}no${tab}-${tab}-${tab}-"
 expect 'no server: the time is unknown' grep -q "^-$tab" "$scratch/out"
 run acquire --limit "$limit" --redis "unix://$scratch/none.sock" --deadline 200ms --format json bob
 expect 'no server, json' grep -qF \
-    '{"time_us":null,"cost":1,"name":"bob","verdict":"error","remaining":null,"retry_after_ms":null,"reset_ms":null,"delay_ms":null,"source":"none","charge":"no"}' \
+    '{"time_us":null,"cost":1,"name":"bob","verdict":"error","remaining":null,"retry_after_ms":null,"reset_ms":null,"delay_ms":null,"source":"none","charge":"no","bound":null,"shadow-denied":null,"permit":null}' \
     "$scratch/out"
 run reset --limit "$limit" --redis "unix://$scratch/none.sock" --deadline 200ms bob
 status_is 'reset, no server' 3
@@ -254,7 +314,7 @@ for loop in $loops; do
     status_is "a stopped server on $loop" 3
     expect "a stopped server on $loop, in time" [ $(($(date +%s) - began)) -le 2 ]
     expect "a stopped server on $loop, row" grep -qE \
-        "^-${tab}1${tab}bob${tab}error${tab}-${tab}-${tab}-${tab}-${tab}none${tab}(no|maybe)\$" "$scratch/out"
+        "^-${tab}1${tab}bob${tab}error${tab}-${tab}-${tab}-${tab}-${tab}none${tab}(no|maybe)${tab}-${tab}-${tab}-\$" "$scratch/out"
     expect "a stopped server on $loop, reason" [ "$(wc -l <"$scratch/err")" -eq 1 ]
     printf '1\ta\n2\tb\n3\tc\n' >"$scratch/three"
     input=$scratch/three
@@ -262,6 +322,9 @@ for loop in $loops; do
     input=/dev/null
     status_is "stdin, a stopped server on $loop" 3
     expect "stdin, a stopped server on $loop" [ "$(cut -f2-4 "$scratch/out" | tr '\t\n' '  ')" = '1 a error 2 b error 3 c error ' ]
+    expect "stdin, a stopped server on $loop, which lines" \
+        [ "$(sed 's/^\(line [0-9]*: no verdict\): .*/\1/' "$scratch/err" | sort | tr '\n' ' ')" = \
+            'line 1: no verdict line 2: no verdict line 3: no verdict ' ]
 done
 kill -s CONT "$server_pid"
 

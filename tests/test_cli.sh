@@ -1,11 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The tool without a server: usage errors, exit statuses, rows, simulate, --local.
+# The tool without a server: usage errors, exit statuses, rows, limits files, simulate, --local.
 set -u
 top=${top_srcdir:-$(dirname "$0")/..}
 . "$top/tests/support/shell.sh"
 tool=${HIRATE_TOOL:-./hirate}
 limit='login token-bucket capacity=20 rate=1/3s'
+user='user token-bucket capacity=5 rate=1/h'
+ip='ip token-bucket capacity=3 rate=1/h'
+jobs='jobs concurrency limit=4 lease=5m'
+traffic='traffic quota limit=10 per=month'
 tab=$(printf '\t')
 unset HIRATE_REDIS
 
@@ -65,14 +69,26 @@ wrong '--limit is missing' acquire --local bob
 wrong 'capacity' acquire --local --limit 'login token-bucket rate=1/3s' bob
 wrong 'rate' acquire --local --limit 'login token-bucket capacity=20 rate=0/3s' bob
 wrong '--limit' acquire --local --limit '' bob
-wrong 'token-bucket, leaky-bucket, fixed-window, quota, sliding-log, sliding-window' acquire --local \
+wrong 'token-bucket, leaky-bucket, fixed-window, quota, sliding-log, sliding-window, concurrency' acquire --local \
     --limit 'x leaking-bucket capacity=1 rate=1/s' bob
-wrong "'capacity': unknown key for fixed-window; accepted: limit, window, cache-denials, on-failure, local-share" \
+wrong "'capacity': unknown key for fixed-window; accepted: limit, window, " \
     acquire --local --limit 'x fixed-window capacity=1 window=1s' bob
 wrong 'offset' simulate --limit 'x quota limit=1 per=day offset=5' /dev/null
 wrong 'the largest that stays exact is 4503595123' \
     acquire --local --limit 'x sliding-window limit=4503599628 window=1000001us' bob
-wrong 'only one limit' acquire --local --limit "$limit" --limit "$limit" bob
+wrong 'login is named twice for the same NAME' acquire --local --limit "$limit" --limit "$limit" bob
+wrong 'login is named twice for the same NAME' peek --local --limit "$limit" --limit "$ip" --limit "$limit" bob ann bob
+wrong 'login is named twice for the same NAME' bench --local --limit "$limit" --limit "$limit"
+wrong 'reset takes one limit' reset --local --limit "$limit" --limit "$ip" bob
+set --
+for i in $(seq 17); do set -- "$@" --limit "l$i fixed-window limit=1 window=1s"; done
+wrong 'at most 16 limits' acquire --local "$@" bob
+wrong 'at most 16 limits' simulate "$@" /dev/null
+wrong '3 NAMEs for 2 limits; want one for all, or one for each' acquire --local --limit "$user" --limit "$ip" a b c
+wrong '2 NAMEs for 3 limits' peek --local --limit "$user" --limit "$ip" --limit "$limit" --name a b
+wrong 'NAME: more than 16' acquire --local --limit "$user" --limit "$ip" 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17
+wrong 'NAME is missing' acquire --local --limit "$user" --limit "$ip"
+wrong 'one NAME only, or - for stdin' acquire --local --limit "$user" --limit "$ip" ann -
 wrong '--cost: given twice' acquire --local --limit "$limit" --cost 1 --cost=1 bob
 wrong '--local: given twice' acquire --local --limit "$limit" --local bob
 wrong '--local: takes no value' acquire --local=yes --limit "$limit" bob
@@ -110,6 +126,11 @@ for zipf in -1 11 nan inf 0x1 1e1 1.2.3 ''; do wrong '--zipf' bench --local --li
 for seconds in 0 -1 86401 nan ''; do wrong '--seconds' bench --local --limit "$limit" --seconds "$seconds"; done
 wrong '1 to 4194304' bench --local --limit "$limit" --in-flight 0
 wrong '--rate' bench --local --limit "$limit" --rate 0
+for reserve in '' 0s 5 -1s 1.5s 52125d '1 s' 1S; do
+    wrong '--reserve' acquire --local --limit "$traffic" --reserve "$reserve" bob
+done
+wrong 'no limit is a quota' acquire --local --limit "$limit" --limit "$jobs" --reserve 1m bob
+for command in peek reset bench; do wrong '--reserve: no such option' "$command" --local --limit "$traffic" --reserve 1m; done
 wrong 'one FILE only' simulate --limit "$limit" a b
 wrong 'No such file' simulate --limit "$limit" "$scratch/none"
 
@@ -130,17 +151,47 @@ done
 run redis://:s3cret@h
 if grep -q s3cret "$scratch/err"; then not_ok "a stray URI shows the password" "$scratch/err"; else ok; fi
 
+# ------------------------------------------------------------------------------------------------ limits files --
+
+printf '# guards\n%s\r\n\n%s\n%s' "$limit" "$user" "$jobs" >"$scratch/limits"
+printf 'login token-bucket capacity=20 rate=1/3s\nuser token-bucket capacity=5 rate=0/h\n' >"$scratch/wrong"
+: >"$scratch/empty"
+wrong "--limits: $scratch/none: cannot be read: No such file" acquire --local --limits "$scratch/none" --limit login bob
+wrong "--limits: $scratch: cannot be read: Is a directory" simulate --limits "$scratch" --limit login
+wrong "--limits: $scratch/wrong:2: rate: " peek --local --limits "$scratch/wrong" --limit login bob
+wrong "--limit logins: not in $scratch/limits, which has login, user, jobs" \
+    acquire --local --limits "$scratch/limits" --limit user --limit logins bob
+wrong "--limit is missing; $scratch/limits has login, user, jobs" reset --local --limits "$scratch/limits" bob
+wrong "which has no limit" bench --local --limits "$scratch/empty" --limit login
+wrong '--limit: spec: is empty' acquire --local --limits "$scratch/limits" --limit '' bob
+wrong '--limit: algorithm: missing' acquire --local --limit login bob
+wrong '--limits: given twice' acquire --local --limits "$scratch/limits" --limits "$scratch/limits" --limit login bob
+awk 'BEGIN { for (i = 0; i < 4000; i++) print "policy-" i, "token-bucket capacity=1 rate=1/h" }' >"$scratch/thousands"
+wrong ', policy-30, ' acquire --local --limits "$scratch/thousands" --limit login bob
+expect 'a long list of names is cut' grep -q 'policy-[0-9]*, \.\.\.$' "$scratch/err"
+run acquire --local --limits "$scratch/limits" --limit login --format tsv bob
+status_is 'a limit from a file' 0
+columns_are 'a limit from a file' "1${tab}bob${tab}allowed${tab}19${tab}0${tab}3000${tab}0${tab}local${tab}yes${tab}login${tab}-${tab}-"
+run peek --local --limits "$scratch/thousands" --limit policy-3999 bob
+out_is 'the last of thousands' 'allowed policy-3999 bob: 0 left, full again in 3600 s'
+run reset --local --limits "$scratch/limits" --limit login bob
+out_is 'reset with a limits file' unused
+printf '5\t5\tx\n' | "$tool" simulate --limits "$scratch/limits" --limit user >"$scratch/out" 2>"$scratch/err"
+out_is 'simulate with a limits file' "5${tab}5${tab}x${tab}allowed${tab}0${tab}0${tab}18000000${tab}0"
+run bench --local --limits "$scratch/limits" --limit login --limit user --names 10 --seconds 0.1 --format json
+status_is 'bench with a limits file' 0
+
 # ------------------------------------------------------------------------------------------------------- help --
 
 for command in acquire peek reset simulate bench; do
     run "$command" --help
     status_is "$command --help" 0
-    for word in "usage: hirate $command" --limit --format 'exit status' 'example' token-bucket; do
-        if [ "$command$word" = 'reset--format' ] || grep -qF -e "$word" "$scratch/out"; then
-            ok
-        else
-            not_ok "$command --help does not say $word"
-        fi
+    case $command in
+    reset) words='token-bucket concurrency --limits' ;;
+    *) words='token-bucket concurrency --limits shadow=yes' ;;
+    esac
+    for word in "usage: hirate $command" --format 'exit status' 'example' $words; do
+        if grep -qF -e "$word" "$scratch/out"; then ok; else not_ok "$command --help does not say $word"; fi
     done
     # Every option named where a wrong one is refused is explained.
     run "$command" --bogus
@@ -167,24 +218,24 @@ status_is 'acquire' 0
 out_is 'acquire' 'allowed login 203.0.113.9: 19 left, full again in 3 s'
 run acquire --local --limit="$limit" --cost=20 --format=tsv a
 status_is 'acquire of all' 0
-columns_are 'acquire of all' "20${tab}a${tab}allowed${tab}0${tab}0${tab}60000${tab}0${tab}local${tab}yes"
+columns_are 'acquire of all' "20${tab}a${tab}allowed${tab}0${tab}0${tab}60000${tab}0${tab}local${tab}yes${tab}login${tab}-${tab}-"
 now=$(date +%s)
 expect 'the clock is that of this machine' awk -v now="$now" '{ exit !($1 / 1e6 > now - 5 && $1 / 1e6 < now + 5) }' \
     "$scratch/out"
 run acquire --local --limit "$limit" --cost 21 --format tsv a
 status_is 'more than the capacity' 1
-columns_are 'more than the capacity' "21${tab}a${tab}denied${tab}20${tab}never${tab}0${tab}0${tab}local${tab}no"
+columns_are 'more than the capacity' "21${tab}a${tab}denied${tab}20${tab}never${tab}0${tab}0${tab}local${tab}no${tab}login${tab}-${tab}-"
 run acquire --local --limit "$limit" --cost 21 a
 out_is 'never, in words' 'denied login a: 20 left, never: the cost is above the limit, full'
 run acquire --local --limit "$limit" --cost 21 --format json 'a"b\c'
 sed 's/"time_us":[0-9]*/"time_us":T/' "$scratch/out" >"$scratch/shown"
 mv "$scratch/shown" "$scratch/out"
-out_is 'json' '{"time_us":T,"cost":21,"name":"a\"b\\c","verdict":"denied","remaining":20,"retry_after_ms":"never","reset_ms":0,"delay_ms":0,"source":"local","charge":"no"}'
+out_is 'json' '{"time_us":T,"cost":21,"name":"a\"b\\c","verdict":"denied","remaining":20,"retry_after_ms":"never","reset_ms":0,"delay_ms":0,"source":"local","charge":"no","bound":"login","shadow-denied":null,"permit":null}'
 run acquire --local --limit "$limit" --cost 0 --format tsv a
-columns_are 'cost 0' "0${tab}a${tab}allowed${tab}20${tab}0${tab}0${tab}0${tab}local${tab}no"
+columns_are 'cost 0' "0${tab}a${tab}allowed${tab}20${tab}0${tab}0${tab}0${tab}local${tab}no${tab}login${tab}-${tab}-"
 run peek --local --limit "$limit" --cost 5 --format tsv a
 status_is 'peek' 0
-expect 'peek takes nothing' grep -q "${tab}local${tab}no\$" "$scratch/out"
+expect 'peek takes nothing' grep -q "${tab}local${tab}no${tab}login${tab}-${tab}-\$" "$scratch/out"
 run peek --local --limit "$limit" --cost 21 a
 status_is 'peek, denied' 1
 run reset --local --limit "$limit" a
@@ -307,18 +358,32 @@ wait $!
 awk 'BEGIN { for (i = 0; i < 100000; i++) print "1\tn" i }' >"$scratch/many"
 "$tool" acquire --local --limit "$limit" - <"$scratch/many" 2>"$scratch/err" | head -n 1 >/dev/null
 err_has 'a closed pipe' 'standard output'
-if [ -e /dev/full ]; then
-    input=$scratch/many
-    "$tool" acquire --local --limit "$limit" - <"$input" >/dev/full 2>"$scratch/err"
+# A stdout that cannot be written is 3, whatever else there is to say.
+{ echo malformed && cat "$scratch/many"; } >"$scratch/lines"
+awk 'BEGIN { print "malformed"; for (i = 0; i < 10000; i++) print i "\t1\tn" }' >"$scratch/simulated"
+# unwritten ARGUMENT…: stdin from $input
+unwritten()
+{
+    "$tool" "$@" <"$input" >&- 2>"$scratch/err"
     status=$?
-    status_is 'a full disk' 3
-    "$tool" acquire --local --limit "$limit" bob >/dev/full 2>"$scratch/err"
+    status_is "stdout closed: $*" 3
+    [ -e /dev/full ] || return
+    "$tool" "$@" <"$input" >/dev/full 2>"$scratch/err"
     status=$?
-    status_is 'a full disk, one name' 3
-fi
-"$tool" acquire --local --limit "$limit" bob >&- 2>"$scratch/err"
-status=$?
-status_is 'stdout closed' 3
+    status_is "a full disk: $*" 3
+    err_has "a full disk: $*" 'standard output: '
+}
+unwritten acquire --local --limit "$limit" bob
+unwritten acquire --local --limit "$limit" --cost 21 bob
+unwritten peek --local --limit "$limit" bob
+unwritten reset --local --limit "$limit" bob
+unwritten simulate --limit "$limit" "$scratch/simulated"
+unwritten bench --local --limit "$limit" --seconds 0.1
+unwritten --help
+unwritten --version
+input=$scratch/lines
+unwritten acquire --local --limit "$limit" -
+input=/dev/null
 "$tool" acquire --local --limit "$limit" - <&- >"$scratch/out" 2>"$scratch/err"
 status=$?
 status_is 'stdin closed' 3
@@ -356,9 +421,9 @@ input=/dev/null
 # ------------------------------------------------------------------------------------------------------- bench --
 
 KEYS='acquires_per_s allowed denied errors submitted answered reconnects calls acquires_per_call p50_us p99_us p999_us seconds'
-for how in '' '--zipf 1' '--rate 5000'; do
-    # shellcheck disable=SC2086
-    run bench --local --limit "$limit" --names 1000 --seconds 0.3 --format json $how
+for how in '--limit=ip_fixed-window_limit=9_window=1h' '--zipf 1' '--rate 5000'; do
+    case $how in --limit*) set -- "$(echo "$how" | tr _ ' ')" ;; *) set -- $how ;; esac
+    run bench --local "$@" --limit "$limit" --names 1000 --seconds 0.3 --format json
     status_is "bench $how" 0
     if [ ! -s "$scratch/err" ]; then ok; else not_ok "bench $how: progress without a terminal" "$scratch/err"; fi
     sed 's/":[0-9.]*[,}]/\n/g; s/[{"]//g' "$scratch/out" | tr -d '{"' | grep . | tr '\n' ' ' >"$scratch/keys"

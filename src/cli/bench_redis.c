@@ -17,7 +17,6 @@
  * until nothing is in flight or drain_ns has come.
  */
 #include "bench.h"
-#include "client.h"
 #include "say.h"
 
 #include <stdlib.h>
@@ -88,10 +87,9 @@ static void submit(load *l, slot *s, int64_t since_ns)
     char name[HIRATE_NAME_INT_SIZE];
     cli_bench_run *run = l->run;
     s->since_ns = since_ns;
-    run->request.name = name;
-    run->request.name_len = hirate_name_u64(name, cli_names_next(&run->names));
-    run->request.user = s;
-    int rc = hirate_submit(l->client.h, &run->request, NULL);
+    cli_bench_name(run, name);
+    run->request.request.user = s;
+    int rc = hirate_submit(l->client.h, &run->request.request, NULL);
     if (rc == 0) {
         run->submitted++;
         l->in_flight++;
@@ -251,7 +249,7 @@ int cli_bench_redis(cli_bench_run *run)
 {
     uint64_t count = run->args->in_flight != 0 ? run->args->in_flight : run->args->rate > 0 ? OPEN_IN_FLIGHT : 256;
     load l = {.run = run};
-    run->request.cb = on_answer;
+    run->request.request.cb = on_answer;
     int rc = open_load(&l, count);
     if (rc == 0) {
         submit(&l, take_idle(&l), cli_monotonic_ns());
