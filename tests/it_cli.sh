@@ -9,6 +9,7 @@ limit='login token-bucket capacity=20 rate=1/3s'
 user='user token-bucket capacity=5 rate=1/h'
 ip='ip token-bucket capacity=3 rate=1/h'
 jobs='jobs concurrency limit=4 lease=1h'
+traffic='traffic quota limit=100 per=month'
 plenty='plenty token-bucket capacity=1000000 rate=1/s'
 tab=$(printf '\t')
 command -v redis-cli >/dev/null || skip 'no redis-cli here'
@@ -206,6 +207,145 @@ expect 'stdin, two limits, verdicts' awk -F "$tab" \
     '{ split($3, n, ","); if ($4 == "allowed") { p[n[1]]++; q[n[2]]++ }
        rest = 60 - q[n[2]]; if (1000 - p[n[1]] < rest) rest = 1000 - p[n[1]];
        if (($4 == "allowed") != (++seen[n[2]] <= 60) || $5 != rest || $11 != "q") exit 1 }' "$scratch/out"
+
+# ------------------------------------------------------------------------------------------------------ permits --
+
+# acquired NAME OPTION…: acquire, and its permit in $permit
+acquired()
+{
+    name=$1
+    shift
+    run acquire "$@" --format tsv "$name"
+    permit=$(cut -f13 "$scratch/out")
+    if [ "$status" -eq 0 ] && echo "$permit" | grep -qxE '[A-Za-z][A-Za-z0-9_,-]+'; then
+        ok
+    else
+        not_ok "acquire $*: status $status, permit $permit" "$scratch/err"
+    fi
+}
+
+# does WHAT STATUS WORD ARGUMENT…: the command prints just that word
+does()
+{
+    what=$1 wanted=$2 word=$3
+    shift 3
+    run "$@"
+    status_is "$what" "$wanted"
+    expect "$what: $word" [ "$(cat "$scratch/out")" = "$word" ]
+}
+
+# used WHAT COUNT LIMIT NAME OPTION…: what is held or charged, of a limit of which $most may be
+used()
+{
+    what=$1 count=$2 spec=$3 name=$4
+    shift 4
+    run peek --limit "$spec" --cost 0 --format tsv "$@" "$name"
+    expect "$what: $count used" [ "$(cut -f5 "$scratch/out")" = $((most - count)) ]
+}
+
+for loop in $loops; do
+    redis flushall >/dev/null
+    most=4
+    acquired nightly --loop "$loop" --limit "$jobs" --cost 3
+    lease=$permit
+    run acquire --loop "$loop" --limit "$jobs" --cost 2 nightly
+    status_is "held by another on $loop" 1
+    does "renew on $loop" 0 renewed renew --loop "$loop" "$lease"
+    used "renewed on $loop" 3 "$jobs" nightly
+    does "release on $loop" 0 released release --loop "$loop" "$lease"
+    used "released on $loop" 0 "$jobs" nightly
+    does "release again on $loop" 1 ended release --loop "$loop" "$lease"
+    does "renew what has ended on $loop" 1 ended renew --loop "$loop" "$lease"
+
+    most=100
+    acquired ann --loop "$loop" --limit "$traffic" --reserve 1h --cost 50
+    used "reserved on $loop" 50 "$traffic" ann
+    does "commit less on $loop" 0 committed commit --loop "$loop" "$permit" 7
+    used "committed on $loop" 7 "$traffic" ann
+    run commit --loop "$loop" "$permit" 7
+    status_is "commit again on $loop" 3
+    expect "commit again on $loop" [ "$(cat "$scratch/out")" = error ]
+    expect "commit again on $loop, reason" grep -q '^hirate: commit: ' "$scratch/err"
+    used "committed once on $loop" 7 "$traffic" ann
+    acquired ann --loop "$loop" --limit "$traffic" --reserve 1h --cost 10
+    does "commit more on $loop" 0 committed commit --loop "$loop" "$permit" 20
+    used "committed more on $loop" 27 "$traffic" ann
+    acquired ann --loop "$loop" --limit "$traffic" --reserve 1h --cost 10
+    does "refund on $loop" 0 refunded refund --loop "$loop" "$permit"
+    used "refunded on $loop" 27 "$traffic" ann
+    does "refund again on $loop" 1 ended refund --loop "$loop" "$permit"
+done
+
+# A permit knows its prefix; a reservation that is over is charged late.
+most=100
+acquired ann --limit "$traffic" --prefix other --reserve 1ms --cost 50
+for i in $(seq 100); do
+    run peek --limit "$traffic" --prefix other --cost 0 --format tsv ann
+    [ "$(cut -f5 "$scratch/out")" != 100 ] || break
+    sleep 0.05
+done
+does 'a late commit' 0 late commit "$permit" 8
+used 'a late commit' 8 "$traffic" ann --prefix other
+most=4
+acquired nightly --limit 'jobs concurrency limit=4 lease=1ms'
+sleep 0.1
+does 'a lease that is over' 1 ended release "$permit"
+
+# What is taken under several limits, given back together and apart.
+redis flushall >/dev/null
+acquired ann --limit "$jobs" --limit "$user" --limit 'rooms concurrency limit=4 lease=1h'
+expect 'two leases' [ "$(echo "$permit" | tr , '\n' | wc -l)" -eq 2 ]
+run release --format tsv "$permit"
+status_is 'release both' 0
+expect 'release both, tsv' [ "$(cat "$scratch/out")" = "released${tab}4${tab}0
+released${tab}4${tab}0" ]
+used 'release both' 0 "$jobs" ann
+acquired ann --limit "$jobs" --limit 'rooms concurrency limit=4 lease=1h'
+does 'release one' 0 released release "${permit%,*}"
+does 'release both, one of them again' 1 'ended
+released' release "$permit"
+acquired ann --limit "$traffic" --limit 'space quota limit=100 per=day' --reserve 1h --cost 9
+run commit --format json "$permit" 3
+status_is 'commit both' 0
+expect 'commit both, json' grep -qE \
+    '^\{"op":"commit","result":"committed","remaining":97,"reset_ms":[0-9]+,"policy":"space","charge":"yes"\}$' "$scratch/out"
+expect 'commit both, json' [ "$(wc -l <"$scratch/out")" -eq 2 ]
+
+# Nothing is done where one of them cannot be read, and the others' kind does not fit every command.
+acquired ann --limit "$jobs"
+run release "$permit,garbled"
+status_is 'a permit that cannot be read' 2
+expect 'a permit that cannot be read' [ ! -s "$scratch/out" ]
+expect 'a permit that cannot be read, which' grep -q '(PERMIT 2 of 2)$' "$scratch/err"
+used 'nothing is done' 1 "$jobs" ann
+for command in refund commit; do
+    case $command in commit) set -- 5 ;; *) set -- ;; esac
+    run "$command" "$permit" "$@"
+    status_is "$command of a lease" 2
+    expect "$command of a lease, reason" [ "$(wc -l <"$scratch/err")" -eq 1 ]
+done
+does 'reset ends leases' 0 used reset --limit "$jobs" ann
+does 'release after a reset' 1 ended release "$permit"
+
+# Leases of lines, each its own, given back with one command.
+printf '1\tbob\n1\tbob\n2\tbob\n1\tbob\n' >"$scratch/four"
+input=$scratch/four
+run acquire --limit "$jobs" --format tsv -
+input=/dev/null
+status_is 'leases of lines' 0
+expect 'leases of lines' [ "$(cut -f4 "$scratch/out" | tr '\n' ' ')" = 'allowed allowed allowed denied ' ]
+does 'release them all' 0 'released
+released
+released' release "$(cut -f13 "$scratch/out" | grep -vx -- - | tr '\n' , | sed 's/,$//')"
+used 'release them all' 0 "$jobs" bob
+
+"$tool" release "$permit" >&- 2>"$scratch/err"
+status=$?
+status_is 'release, stdout closed' 3
+run release --redis "unix://$scratch/none.sock" --deadline 200ms --format json "$permit,$permit"
+status_is 'release, no server' 3
+expect 'release, no server' [ "$(grep -c '^{"op":"release","result":"error","remaining":null,"reset_ms":null,"policy":' "$scratch/out")" -eq 2 ]
+expect 'release, no server, reasons' [ "$(grep -c '^hirate: release: .* (PERMIT [12] of 2)$' "$scratch/err")" -eq 2 ]
 redis flushall >/dev/null
 
 # ------------------------------------------------------------------------------------------------------ stdin --

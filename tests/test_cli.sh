@@ -63,8 +63,8 @@ wrong()
 
 # ---------------------------------------------------------------------------------------------- wrong usage --
 
-wrong 'acquire, peek, reset, simulate, bench'
-wrong 'admit: no such command; want acquire, peek, reset, simulate, bench' admit
+wrong 'acquire, peek, reset, release, renew, commit, refund, simulate, bench'
+wrong 'admit: no such command; want acquire, peek, reset, release, renew, commit, refund, simulate, bench' admit
 wrong '--limit is missing' acquire --local bob
 wrong 'capacity' acquire --local --limit 'login token-bucket rate=1/3s' bob
 wrong 'rate' acquire --local --limit 'login token-bucket capacity=20 rate=0/3s' bob
@@ -131,6 +131,30 @@ for reserve in '' 0s 5 -1s 1.5s 52125d '1 s' 1S; do
 done
 wrong 'no limit is a quota' acquire --local --limit "$limit" --limit "$jobs" --reserve 1m bob
 for command in peek reset bench; do wrong '--reserve: no such option' "$command" --local --limit "$traffic" --reserve 1m; done
+for command in release renew commit refund; do
+    wrong "$command: PERMIT is missing" "$command"
+    for option in --local --limit --limits --cost --name --prefix --reserve; do
+        wrong "$option: no such option; $command takes --redis --format --deadline --loop --help" "$command" "$option" x
+    done
+    wrong '--deadline' "$command" --deadline 0s x 1
+    wrong 'text, tsv or json' "$command" --format xml x 1
+done
+wrong '--redis' release --redis http://127.0.0.1 x
+wrong '--redis' commit --redis http://127.0.0.1 x 1
+for command in release renew refund; do wrong 'one PERMIT only' "$command" x 1; done
+wrong 'AMOUNT is missing' commit x
+wrong 'one PERMIT and one AMOUNT only' commit x 1 2
+for amount in -1 +1 1.5 '' 9007199254740992 x; do wrong '0 to 9007199254740991' commit -- x "$amount"; done
+# A permit that cannot be read, alone or among others, is found without asking Redis, and never repeated.
+for permit in nonsense - '' Agarbled,Bgarbled, "$(awk 'BEGIN { for (i = 0; i < 3000; i++) printf "A" }')"; do
+    for command in release renew 'commit' refund; do
+        case $command in commit) set -- 5 ;; *) set -- ;; esac
+        wrong 'permit: ' "$command" --redis redis://127.0.0.1:1 -- "$permit" "$@"
+        if grep -q garbled "$scratch/err"; then not_ok "$command repeats the permit" "$scratch/err"; else ok; fi
+    done
+done
+wrong '(PERMIT 1 of 3)' release --redis redis://127.0.0.1:1 x,y,z
+wrong 'at most 1024' release "$(awk 'BEGIN { for (i = 0; i < 1024; i++) printf "A," }')"
 wrong 'one FILE only' simulate --limit "$limit" a b
 wrong 'No such file' simulate --limit "$limit" "$scratch/none"
 
@@ -183,10 +207,11 @@ status_is 'bench with a limits file' 0
 
 # ------------------------------------------------------------------------------------------------------- help --
 
-for command in acquire peek reset simulate bench; do
+for command in acquire peek reset release renew commit refund simulate bench; do
     run "$command" --help
     status_is "$command --help" 0
     case $command in
+    release | renew | commit | refund) words='PERMIT --redis joined' ;;
     reset) words='token-bucket concurrency --limits' ;;
     *) words='token-bucket concurrency --limits shadow=yes' ;;
     esac
@@ -204,7 +229,7 @@ for command in acquire peek reset simulate bench; do
 done
 run --help
 status_is --help 0
-for word in acquire peek reset simulate bench HIRATE_REDIS 'exit status'; do
+for word in acquire peek reset release renew commit refund simulate bench HIRATE_REDIS 'exit status'; do
     if grep -qF -e "$word" "$scratch/out"; then ok; else not_ok "--help does not say $word"; fi
 done
 run --version
@@ -381,6 +406,7 @@ unwritten simulate --limit "$limit" "$scratch/simulated"
 unwritten bench --local --limit "$limit" --seconds 0.1
 unwritten --help
 unwritten --version
+unwritten commit --help
 input=$scratch/lines
 unwritten acquire --local --limit "$limit" -
 input=/dev/null

@@ -26,7 +26,9 @@ static const struct {
     cli_command command;
     const char *name;
 } COMMANDS[] = {
-    {CLI_ACQUIRE, "acquire"}, {CLI_PEEK, "peek"}, {CLI_RESET, "reset"}, {CLI_SIMULATE, "simulate"}, {CLI_BENCH, "bench"},
+    {CLI_ACQUIRE, "acquire"}, {CLI_PEEK, "peek"},         {CLI_RESET, "reset"},
+    {CLI_RELEASE, "release"}, {CLI_RENEW, "renew"},       {CLI_COMMIT, "commit"},
+    {CLI_REFUND, "refund"},   {CLI_SIMULATE, "simulate"}, {CLI_BENCH, "bench"},
 };
 enum { COMMAND_COUNT = sizeof COMMANDS / sizeof COMMANDS[0] };
 
@@ -264,9 +266,28 @@ static int read_option(cli_args *args, int argc, char **argv, int *at)
     return o->set(args, value);
 }
 
-/* What stands alone: NAME, `-` or FILE. */
+static int read_permit_operand(cli_args *args, const char *text)
+{
+    const char *command = cli_command_name(args->command);
+    if (args->permits == NULL) {
+        args->permits = text;
+        return 0;
+    }
+    if (args->command != CLI_COMMIT)
+        return cli_fail(CLI_USAGE, "%s: one PERMIT only, nothing after it; several are joined by ','", command);
+    if (args->amount_text != NULL)
+        return cli_fail(CLI_USAGE, "%s: one PERMIT and one AMOUNT only; several permits are joined by ','", command);
+    if (!cli_parse_u64(text, strlen(text), HIRATE_COST_MAX, &args->amount))
+        return cli_fail(CLI_USAGE, "AMOUNT %s: want a whole number 0 to 9007199254740991", text);
+    args->amount_text = text;
+    return 0;
+}
+
+/* What stands alone: NAME, `-`, FILE, or PERMIT and AMOUNT. */
 static int read_operand(cli_args *args, const char *text)
 {
+    if ((args->command & CLI_PERMITS) != 0)
+        return read_permit_operand(args, text);
     if (args->command == CLI_BENCH)
         return cli_fail(CLI_USAGE, "bench: takes options only; names are made up, see --names");
     if (args->command == CLI_SIMULATE) {

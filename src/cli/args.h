@@ -13,14 +13,19 @@ typedef enum cli_command {
     CLI_ACQUIRE = 1,
     CLI_PEEK = 2,
     CLI_RESET = 4,
-    CLI_SIMULATE = 8,
-    CLI_BENCH = 16
+    CLI_RELEASE = 8,
+    CLI_RENEW = 16,
+    CLI_COMMIT = 32,
+    CLI_REFUND = 64,
+    CLI_SIMULATE = 128,
+    CLI_BENCH = 256
 } cli_command;
 
 /* Commands of a kind, to be tested with &. */
 enum {
     CLI_ONE_NAME = CLI_ACQUIRE | CLI_PEEK | CLI_RESET,
-    CLI_CONNECTS = CLI_ONE_NAME | CLI_BENCH
+    CLI_PERMITS = CLI_RELEASE | CLI_RENEW | CLI_COMMIT | CLI_REFUND,
+    CLI_CONNECTS = CLI_ONE_NAME | CLI_PERMITS | CLI_BENCH
 };
 
 typedef enum cli_format { CLI_FORMAT_NONE = 0, CLI_TEXT, CLI_TSV, CLI_JSON } cli_format;
@@ -30,7 +35,7 @@ typedef struct cli_args {
     cli_command command;
     bool help; /* asked for; nothing else is set then */
 
-    /* The limits of each request, in their order; 1 or more. */
+    /* The limits of each request, in their order; 1 or more but for the permit commands. */
     size_t limit_count;
     hirate_limit limits[HIRATE_PAIRS_MAX];
     char policies[HIRATE_PAIRS_MAX][HIRATE_POLICY_SIZE];
@@ -50,6 +55,10 @@ typedef struct cli_args {
     cli_who who;      /* acquire, peek, reset; of nobody from stdin */
     bool from_stdin;  /* acquire - */
     const char *file; /* simulate; NULL: stdin */
+
+    const char *permits; /* release, renew, commit, refund: joined by ',' */
+    const char *amount_text;
+    uint64_t amount; /* commit */
 
     uint64_t names; /* bench */
     double zipf;    /* 0: uniform */

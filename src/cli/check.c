@@ -158,6 +158,16 @@ static int check_bench(const cli_args *args)
     return check_clash(args, &who);
 }
 
+static int check_permits(const cli_args *args)
+{
+    const char *command = cli_command_name(args->command);
+    if (args->permits == NULL)
+        return cli_fail(CLI_USAGE, "%s: PERMIT is missing; it is the last column of an acquire's tsv row", command);
+    if (args->command == CLI_COMMIT && args->amount_text == NULL)
+        return cli_fail(CLI_USAGE, "commit: AMOUNT is missing; want a whole number 0 to 9007199254740991");
+    return 0;
+}
+
 /* ------------------------------------------------------------------------------------------------------ client -- */
 
 /* The library names the field, and we the option that it came from. */
@@ -195,7 +205,7 @@ static int check_client(cli_args *args)
 
 int cli_args_check(cli_args *args)
 {
-    int rc = read_limits(args);
+    int rc = (args->command & CLI_PERMITS) != 0 ? check_permits(args) : read_limits(args);
     if (rc == 0 && args->hold_us > 0)
         rc = check_reserve(args);
     if (rc == 0 && (args->command & CLI_ONE_NAME) != 0)

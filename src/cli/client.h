@@ -41,8 +41,9 @@ void cli_request_init(cli_request *request, const cli_args *args, enum hirate_op
 void cli_request_name(cli_request *request, const cli_who *who);
 
 /* What the commands do. Each returns the exit status. */
-int cli_one(const cli_args *args);    /* acquire, peek, reset, once */
-int cli_stream(const cli_args *args); /* acquire - */
+int cli_one(const cli_args *args);     /* acquire, peek, reset of one name */
+int cli_stream(const cli_args *args);  /* acquire - */
+int cli_permits(const cli_args *args); /* release, renew, commit, refund */
 int cli_simulate(const cli_args *args);
 int cli_bench(const cli_args *args);
 

@@ -3,6 +3,7 @@
 #include "help.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const char TOOL[] =
     "hirate: admit or deny work by rate, decided in Redis\n"
@@ -11,6 +12,10 @@ static const char TOOL[] =
     "       hirate acquire  --limit SPEC [OPTIONS] -       the same for each line of stdin\n"
     "       hirate peek     --limit SPEC [OPTIONS] NAME    answer as acquire would, taking nothing\n"
     "       hirate reset    --limit SPEC [OPTIONS] NAME    forget what was used\n"
+    "       hirate release  [OPTIONS] PERMIT               end a lease that acquire took\n"
+    "       hirate renew    [OPTIONS] PERMIT               have a lease last its whole time from now\n"
+    "       hirate commit   [OPTIONS] PERMIT AMOUNT        charge what a reservation came to\n"
+    "       hirate refund   [OPTIONS] PERMIT               charge nothing for a reservation\n"
     "       hirate simulate --limit SPEC [OPTIONS] [FILE]  decide recorded requests, without Redis\n"
     "       hirate bench    --limit SPEC [OPTIONS]         measure acquires per second\n"
     "       hirate COMMAND --help | --help | --version\n"
@@ -67,7 +72,7 @@ static const char ACQUIRE[] =
     "limit) is reported as `line N: ...` on stderr; it has no row and takes nothing, and reading goes on.\n"
     "\n"
     "What a concurrency limit admits is a lease, and with --reserve what a quota admits a reservation: the column\n"
-    "permit has what stands for it.\n";
+    "permit has what hirate release, renew, commit and refund need.\n";
 
 static const char PEEK[] =
     "usage: hirate peek --limit SPEC [--limit SPEC...] [OPTIONS] NAME...\n"
@@ -155,6 +160,57 @@ static const char RESET_EXAMPLES[] = "\n"
                                      "example:\n"
                                      "  hirate reset --limit 'login token-bucket capacity=20 rate=1/3s' 203.0.113.9\n";
 
+static const char RELEASE[] =
+    "usage: hirate release [OPTIONS] PERMIT\n"
+    "\n"
+    "Give back what a lease holds. PERMIT is what an acquire under a concurrency limit printed as permit; several are\n"
+    "joined by a comma, as it prints them, and each is a request of its own.\n"
+    "\n"
+    "Prints `released`, or `ended` if it was held no longer, a line for each permit.\n";
+static const char RENEW[] =
+    "usage: hirate renew [OPTIONS] PERMIT\n"
+    "\n"
+    "Have a lease end its whole lease time from now. PERMIT is what an acquire under a concurrency limit printed as\n"
+    "permit; several are joined by a comma, as it prints them, and each is a request of its own.\n"
+    "\n"
+    "Prints `renewed`, or `ended` if it was held no longer, a line for each permit.\n";
+static const char COMMIT[] =
+    "usage: hirate commit [OPTIONS] PERMIT AMOUNT\n"
+    "\n"
+    "Charge AMOUNT, 0 to 9007199254740991, in place of what was reserved: more or less, beyond the limit if need be.\n"
+    "PERMIT is what an acquire with --reserve printed as permit; several are joined by a comma, as it prints them,\n"
+    "and each is a request of its own, with the same AMOUNT.\n"
+    "\n"
+    "Prints `committed`, or `late` if the reservation's time or its quota's window was over and the current window\n"
+    "was charged, a line for each permit. One that is gone before its time (committed, refunded or reset) is an\n"
+    "error.\n";
+static const char REFUND[] =
+    "usage: hirate refund [OPTIONS] PERMIT\n"
+    "\n"
+    "Charge nothing for what was reserved. PERMIT is what an acquire with --reserve printed as permit; several are\n"
+    "joined by a comma, as it prints them, and each is a request of its own.\n"
+    "\n"
+    "Prints `refunded`, or `ended` if it was there no longer, a line for each permit.\n";
+static const char PERMIT_OPTIONS[] =
+    "With --format tsv remaining and reset_ms follow the word; with --format json a line is an object with op,\n"
+    "result, remaining, reset_ms, policy and charge. `error` stands for no answer, whose reason is on stderr, with -\n"
+    "(json: null) for what is unknown. Where one of several permits cannot be read nothing is done.\n"
+    "\n"
+    "options:\n"
+    "  --format FORMAT      text, tsv or json (default text)\n";
+static const char PERMIT_STATUS[] =
+    "\n"
+    "exit status: 0 done, 1 it had ended, 2 wrong usage, 3 no answer; of several permits the worst\n";
+static const char LEASE_EXAMPLE[] =
+    "\n"
+    "example:\n"
+    "  permit=$(hirate acquire --limit 'jobs concurrency limit=4 lease=5m' --format tsv nightly | cut -f13)\n";
+static const char RESERVATION_EXAMPLE[] =
+    "\n"
+    "example:\n"
+    "  permit=$(hirate acquire --limit 'traffic quota limit=10000 per=month' --reserve 10m --cost 500 \\\n"
+    "      --format tsv customer-7 | cut -f13)\n";
+
 static const char SIMULATE[] =
     "usage: hirate simulate --limit SPEC [--limit SPEC...] [--format tsv|json] [FILE]\n"
     "\n"
@@ -231,12 +287,20 @@ static void print_client_options(void)
     print((const char *const[]){ENDING, SPEC, NULL});
 }
 
+static void print_permits(const char *what, const char *example, const char *command)
+{
+    print((const char *const[]){what, PERMIT_OPTIONS, REDIS_OPTION, DEADLINE_OPTION, NULL});
+    print_loop_option();
+    print((const char *const[]){ENDING, PERMIT_STATUS, example, NULL});
+    printf("  hirate %s \"$permit\"%s\n", command, strcmp(command, "commit") == 0 ? " 437" : "");
+}
+
 static void print_tool(void)
 {
     print((const char *const[]){TOOL, SPEC, NULL});
     fputs("\nenvironment: HIRATE_REDIS, the URI used when --redis is not given (default redis://127.0.0.1:6379)\n"
           "\n"
-          "exit status: 0 allowed or done, 1 denied, 2 wrong usage, 3 no verdict\n",
+          "exit status: 0 allowed or done, 1 denied or ended, 2 wrong usage, 3 no verdict or answer\n",
           stdout);
 }
 
@@ -257,6 +321,18 @@ void cli_help(cli_command command)
         print((const char *const[]){RESET, RESET_LIMIT_OPTIONS, NAME_OPTIONS, NULL});
         print_client_options();
         print((const char *const[]){RESET_STATUS, RESET_EXAMPLES, NULL});
+        break;
+    case CLI_RELEASE:
+        print_permits(RELEASE, LEASE_EXAMPLE, "release");
+        break;
+    case CLI_RENEW:
+        print_permits(RENEW, LEASE_EXAMPLE, "renew");
+        break;
+    case CLI_COMMIT:
+        print_permits(COMMIT, RESERVATION_EXAMPLE, "commit");
+        break;
+    case CLI_REFUND:
+        print_permits(REFUND, RESERVATION_EXAMPLE, "refund");
         break;
     case CLI_SIMULATE:
         print((const char *const[]){SIMULATE, LIMIT_OPTIONS, SIMULATE_OPTIONS, ENDING, SPEC, SIMULATE_END, NULL});

@@ -10,6 +10,7 @@
  *
  *     one        acquire, peek, reset          simulate
  *     stream     acquire -                     bench    bench_redis, bench_local, names, histogram
+ *     permits    release, renew, commit, refund
  */
 #include "client.h"
 #include "help.h"
@@ -21,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COMMANDS "acquire, peek, reset, simulate, bench, --help or --version"
+#define COMMANDS "acquire, peek, reset, release, renew, commit, refund, simulate, bench, --help or --version"
 
 static int run(const cli_args *args)
 {
@@ -29,6 +30,8 @@ static int run(const cli_args *args)
         cli_help(args->command);
         return cli_flush() ? CLI_ALLOWED : CLI_NO_VERDICT;
     }
+    if ((args->command & CLI_PERMITS) != 0)
+        return cli_permits(args);
     switch (args->command) {
     case CLI_SIMULATE:
         return cli_simulate(args);
