@@ -2,8 +2,9 @@
 /*
  * bench: what the two ways of running a benchmark share: counts, latencies, progress and the summary.
  *
- * A run begins when its first acquire, sent alone, is answered: connecting is not measured. From then until the time
- * is over it measures; then it waits for what is in flight, and counts that, but measures it no more.
+ * A run begins when its first acquire, sent alone, is answered, and as many as asked for have been put in flight:
+ * neither connecting nor that is measured. From then until the time is over it measures; then it waits for what is in
+ * flight, and counts that, but measures it no more.
  */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H

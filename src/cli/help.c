@@ -238,7 +238,8 @@ static const char BENCH[] =
     "\n"
     "Measure acquires per second and their latency. Names are 0, 1, ... N-1 as text, pseudo-random from a fixed\n"
     "seed; with several limits an acquire is one request under all of them, for the same name. The measurement begins\n"
-    "when a first acquire is answered, so connecting does not count; SIGINT ends it early. Leases are not released.\n";
+    "when a first acquire was answered and the others are in flight, so neither connecting nor that counts; SIGINT\n"
+    "ends it early. Leases are not released.\n";
 static const char BENCH_OPTIONS[] =
     "  --cost N             of each acquire, 0 to 9007199254740991 (default 1)\n"
     "  --names N            how many names, up to 2147483648 (default 1)\n"
