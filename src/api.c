@@ -91,6 +91,16 @@ void hirate_result_init_sized(hirate_result *result, size_t size)
     result->struct_size = (uint32_t)size;
 }
 
+const hirate_limit_result *hirate_result_limit(const hirate_result *result, uint32_t i)
+{
+    /* One that was set up by a program of before this field has none. */
+    const size_t known = offsetof(hirate_result, limits) + sizeof result->limits;
+
+    if (result == NULL || result->struct_size < known || result->limits == NULL || i >= result->limit_count)
+        return NULL;
+    return &result->limits[i];
+}
+
 size_t hirate_name_u64(char buf[HIRATE_NAME_INT_SIZE], uint64_t value)
 {
     char digits[HIRATE_NAME_INT_SIZE];

@@ -18,15 +18,13 @@ bool hr_check_takes_permit(enum hirate_op op)
     return op == HIRATE_OP_RELEASE || op == HIRATE_OP_RENEW || op == HIRATE_OP_COMMIT || op == HIRATE_OP_REFUND;
 }
 
-hirate_request hr_check_whole(const hirate_request *request)
+const hirate_request *hr_check_whole(const hirate_request *request, hirate_request *room)
 {
-    hirate_request whole;
-
-    if (request->struct_size >= sizeof whole)
-        return *request;
-    memset(&whole, 0, sizeof whole);
-    memcpy(&whole, request, REQUEST_VERSION_1);
-    return whole;
+    if (request->struct_size >= sizeof *request)
+        return request;
+    memset(room, 0, sizeof *room);
+    memcpy(room, request, REQUEST_VERSION_1);
+    return room;
 }
 
 static const char *op_name(enum hirate_op op)
@@ -181,11 +179,12 @@ int hr_check_request(const hirate_request *request, hirate_error *error)
         return hr_fail(error, HIRATE_EINVAL,
                        "op: %d is not known; accepted: acquire, peek, reset, release, renew, commit, refund (1 to 7)",
                        (int)request->op);
-    hirate_request whole = hr_check_whole(request);
-    rc = check_permit(&whole, error);
+    hirate_request room;
+    const hirate_request *whole = hr_check_whole(request, &room);
+    rc = check_permit(whole, error);
     if (!rc)
-        rc = check_pairs(&whole, error);
+        rc = check_pairs(whole, error);
     if (!rc)
-        rc = check_hold(&whole, error);
-    return rc ? rc : check_cost(&whole, error);
+        rc = check_hold(whole, error);
+    return rc ? rc : check_cost(whole, error);
 }

@@ -15,8 +15,8 @@
  */
 int hr_check_request(const hirate_request *request, hirate_error *error);
 
-/* All fields of a request that was checked: 0 where it comes from a program that does not know them. */
-hirate_request hr_check_whole(const hirate_request *request);
+/* A request that was checked, with all fields: itself, or *room, where those that its program does not know are 0. */
+const hirate_request *hr_check_whole(const hirate_request *request, hirate_request *room);
 
 /* Does the operation go by a permit, and look at no limit and name? */
 bool hr_check_takes_permit(enum hirate_op op);

@@ -62,23 +62,3 @@ void hr_decide_keep(const hr_policy *policy, hr_moment *moment, int64_t now_us)
     if (policy->kind == HIRATE_KIND_TOKEN_BUCKET || policy->kind == HIRATE_KIND_LEAKY_BUCKET)
         hr_token_bucket_keep(policy, &moment->bucket, now_us);
 }
-
-hr_state hr_decide_store(const hr_policy *policy, const hr_moment *moment)
-{
-    hr_state state = {.kind = policy->kind};
-
-    /* A list is stored by whoever has the memory. */
-    assert(policy->kind != HIRATE_KIND_SLIDING_LOG && policy->kind != HIRATE_KIND_QUOTA &&
-           policy->kind != HIRATE_KIND_CONCURRENCY);
-    switch (policy->kind) {
-    case HIRATE_KIND_FIXED_WINDOW:
-        state.as.window = moment->window.window;
-        break;
-    case HIRATE_KIND_SLIDING_WINDOW:
-        state.as.sliding = moment->sliding.window;
-        break;
-    default:
-        state.as.bucket = (hr_token_bucket){moment->bucket.units, policy->p, moment->bucket.at};
-    }
-    return state;
-}

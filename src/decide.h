@@ -45,8 +45,5 @@ hr_decision hr_decide_hold(const hr_policy *policy, hr_moment *moment, uint64_t 
 int64_t hr_decide_until_us(const hr_policy *policy, const hr_moment *moment, uint64_t hold_us);
 /* Between acquires that are decided together: as if it were stored and found again at the same moment. */
 void hr_decide_keep(const hr_policy *policy, hr_moment *moment, int64_t now_us);
-/* What to store; with a decision's reset_ms of 0, nothing. Not of a sliding log, a quota or concurrency, whose lists
- * need memory. */
-hr_state hr_decide_store(const hr_policy *policy, const hr_moment *moment);
 
 #endif

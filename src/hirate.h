@@ -504,7 +504,8 @@ typedef struct hirate_options {
                                    50 ms at first and at most a second later on. 1 … 1000000. Default 5 */
     uint32_t max_local_keys;    /* names in use under limits of HIRATE_ON_FAILURE_LOCAL; past it further ones are
                                    denied. Each takes about 100 bytes and its key; one of a sliding log, with L its
-                                   share of the limit, up to 40·L + 64 more, never above 160 KiB (see the local engine).
+                                   share of the limit, up to 40·L + 64 more, never above 160 KiB; one of concurrency 32
+                                   to 80 more for each lease, never above 320 KiB (see the local engine).
                                    1 … 4194304. Default 65536 */
     hirate_room_cb *on_room;    /* after HIRATE_EOVERLOAD, once there is room for at least a quarter of
                                    max_pending; from the loop. NULL: none */
@@ -681,8 +682,10 @@ HIRATE_API int hirate_get_policy_stats(const hirate *h, const char *policy, hira
  * The same limits decided in this process, at once, without Redis: for tests, simulations, single-process use.
  * Time is an argument, so any clock will do. One thread at a time. Memory is bounded by max_keys names in use, each about
  * 100 bytes and its key. Of a sliding log of limit L each has further 16 bytes for each time at which something was taken
- * that still counts, or with its room to grow at most 40·L + 64, and never more than 160 KiB. A full bucket, and a window
- * in which nothing counts, is forgotten, as it needs no memory.
+ * that still counts, or with its room to grow at most 40·L + 64, and never more than 160 KiB. Of concurrency, or a quota
+ * with reservations, each has 32 bytes for each lease or reservation it holds, or with its room to grow at most 80·N + 64
+ * if it has held N at once, and never more than 320 KiB. A full bucket, a window in which nothing counts, and a name that
+ * holds nothing is forgotten, as it needs no memory.
  */
 typedef struct hirate_local hirate_local;
 
@@ -691,10 +694,11 @@ HIRATE_API int hirate_local_new(hirate_local **out, size_t max_keys);
 
 /*
  * Decide `request` (its cb, user and deadline are not used) at now_us, microseconds since 1970, 0 … 2^53-1; it may
- * step back. 0 with *result filled in; result->policy points to the limit's own text, what else it points to is valid until the
- * next call on `local`. Permits are this engine's own: they are no use to a client, nor a client's here. HIRATE_EINVAL (error, which may
- * be NULL, says why), HIRATE_EOVERLOAD (max_keys names are in use), HIRATE_ESTATE (the name was used under a limit of the
- * same policy name and another kind, and that still counts: a reset forgets it) or HIRATE_ENOMEM: nothing was taken.
+ * step back. 0 with *result filled in; of an acquire, peek or reset result->policy points to the limit's own text, what
+ * else it points to is valid until the next call on `local`. Permits are this engine's own: they are no use to a client,
+ * nor a client's here. HIRATE_EINVAL (error, which may be NULL, says why), HIRATE_EOVERLOAD (max_keys names are in use),
+ * HIRATE_ESTATE (the name was used under a limit of the same policy name and another kind, and that still counts: a reset
+ * forgets it), HIRATE_ENOENT (a commit whose reservation is gone before its time) or HIRATE_ENOMEM: nothing was taken.
  * result->struct_size must be set by hirate_result_init().
  */
 HIRATE_API int hirate_local_decide(hirate_local *local, const hirate_request *request, int64_t now_us,

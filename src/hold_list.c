@@ -90,6 +90,19 @@ const hr_hold *hr_hold_list_find(const hr_hold_list *list, const unsigned char i
     return NULL;
 }
 
+void hr_hold_list_move(hr_hold_list *list, const hr_hold *hold, int64_t until_us)
+{
+    uint32_t from = (uint32_t)(hold - list->holds), to = place_after(list, until_us);
+    hr_hold moved = *hold;
+
+    moved.until_us = until_us;
+    if (to > from) /* it goes from before that place */
+        memmove(list->holds + from, list->holds + from + 1, (--to - from) * sizeof moved);
+    else
+        memmove(list->holds + to + 1, list->holds + to, (from - to) * sizeof moved);
+    list->holds[to] = moved;
+}
+
 void hr_hold_list_remove(hr_hold_list *list, const hr_hold *hold)
 {
     uint32_t at = (uint32_t)(hold - list->holds), end = list->first + list->count;

@@ -38,6 +38,9 @@ void hr_hold_list_add(hr_hold_list *list, const hr_hold *hold);
 /* The one with this id, or NULL. Found at once if it ends at until_us, where most do. */
 const hr_hold *hr_hold_list_find(const hr_hold_list *list, const unsigned char id[HR_HOLD_ID_SIZE], int64_t until_us);
 
+/* Let `hold`, one of the list's, end at until_us instead, behind those that do. */
+void hr_hold_list_move(hr_hold_list *list, const hr_hold *hold, int64_t until_us);
+
 /* Take out `hold`, one of the list's. */
 void hr_hold_list_remove(hr_hold_list *list, const hr_hold *hold);
 

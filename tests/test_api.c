@@ -106,6 +106,27 @@ static void test_stats_and_result_defaults(void **state)
     assert_true(result.permit == NULL && result.late == 0 && result.limit_count == 0 && result.limits == NULL);
 }
 
+static void test_result_limit_is_one_that_was_asked(void **state)
+{
+    hirate_limit_result limits[2];
+    hirate_result result;
+
+    (void)state;
+    hirate_result_init(&result);
+    assert_null(hirate_result_limit(NULL, 0));
+    assert_null(hirate_result_limit(&result, 0));
+    result.limit_count = 2; /* without a verdict by them */
+    assert_null(hirate_result_limit(&result, 0));
+    result.limits = limits;
+    assert_ptr_equal(hirate_result_limit(&result, 0), &limits[0]);
+    assert_ptr_equal(hirate_result_limit(&result, 1), &limits[1]);
+    assert_null(hirate_result_limit(&result, 2));
+    assert_null(hirate_result_limit(&result, UINT32_MAX));
+    /* A program of before this field has its own memory there. */
+    result.struct_size = offsetof(hirate_result, permit);
+    assert_null(hirate_result_limit(&result, 0));
+}
+
 /* ------------------------------------------------------------------------------------------------------ naming -- */
 
 static void test_every_code_has_a_text_of_its_own(void **state)
@@ -279,6 +300,7 @@ int main(void)
         cmocka_unit_test(test_init_stays_within_the_size_given),
         cmocka_unit_test(test_request_defaults),
         cmocka_unit_test(test_stats_and_result_defaults),
+        cmocka_unit_test(test_result_limit_is_one_that_was_asked),
         cmocka_unit_test(test_every_code_has_a_text_of_its_own),
         cmocka_unit_test(test_other_codes_are_unknown),
         cmocka_unit_test(test_names_are_as_the_tool_prints_them),

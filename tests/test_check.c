@@ -319,9 +319,10 @@ static void test_check_first_version_has_no_later_fields(void **state)
     memset((char *)&request + FIRST_SIZE, 0x5a, sizeof request - FIRST_SIZE);
     request.struct_size = FIRST_SIZE;
     assert_accepted(&request);
-    hirate_request whole = hr_check_whole(&request);
-    assert_memory_equal(&whole, &request, FIRST_SIZE);
-    assert_true(whole.more == NULL && whole.more_count == 0 && whole.hold_us == 0 && whole.permit == NULL);
+    hirate_request room;
+    const hirate_request *whole = hr_check_whole(&request, &room);
+    assert_memory_equal(whole, &request, FIRST_SIZE);
+    assert_true(whole->more == NULL && whole->more_count == 0 && whole->hold_us == 0 && whole->permit == NULL);
     request.op = HIRATE_OP_RELEASE;
     assert_refused(&request, "permit: is NULL", "a result's permit");
 }
@@ -342,8 +343,8 @@ static void test_check_whole_request_is_taken_as_it_is(void **state)
     newer.request.hold_us = 7;
     newer.request.struct_size = (uint32_t)sizeof newer;
     assert_accepted(&newer.request);
-    hirate_request whole = hr_check_whole(&newer.request);
-    assert_memory_equal(&whole, &newer.request, sizeof whole);
+    hirate_request room;
+    assert_ptr_equal(hr_check_whole(&newer.request, &room), &newer.request);
     newer.later = 1;
     assert_refused(&newer.request, "request.struct_size: 112", "does not know");
 }

@@ -71,7 +71,7 @@ wrong 'rate' acquire --local --limit 'login token-bucket capacity=20 rate=0/3s' 
 wrong '--limit' acquire --local --limit '' bob
 wrong 'token-bucket, leaky-bucket, fixed-window, quota, sliding-log, sliding-window, concurrency' acquire --local \
     --limit 'x leaking-bucket capacity=1 rate=1/s' bob
-wrong "'capacity': unknown key for fixed-window; accepted: limit, window, " \
+wrong "'capacity': unknown key for fixed-window; accepted: limit, window, cache-denials, shadow, on-failure, local-share" \
     acquire --local --limit 'x fixed-window capacity=1 window=1s' bob
 wrong 'offset' simulate --limit 'x quota limit=1 per=day offset=5' /dev/null
 wrong 'the largest that stays exact is 4503595123' \

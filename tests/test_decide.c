@@ -56,6 +56,19 @@ static hr_moment load(const hr_policy *policy, kept *k, int64_t now_us)
     return hr_decide_load(policy, k->exists ? &k->state : NULL, now_us);
 }
 
+static hr_state store(const hr_policy *policy, const hr_moment *moment)
+{
+    hr_state state = {.kind = policy->kind};
+
+    if (policy->kind == HIRATE_KIND_FIXED_WINDOW)
+        state.as.window = moment->window.window;
+    else if (policy->kind == HIRATE_KIND_SLIDING_WINDOW)
+        state.as.sliding = moment->sliding.window;
+    else
+        state.as.bucket = (hr_token_bucket){moment->bucket.units, policy->p, moment->bucket.at};
+    return state;
+}
+
 /* A lease, or a reservation for hold_us, has been made of `cost` at this moment if it is above 0. */
 static void store_holds(const hr_policy *policy, kept *k, const hr_moment *moment, uint64_t cost, uint64_t hold_us)
 {
@@ -86,7 +99,7 @@ static hr_decision decide_hold(const hr_policy *policy, kept *k, int64_t now_us,
     else if (has_holds(policy))
         store_holds(policy, k, &moment, held ? cost : 0, hold_us);
     else
-        k->state = hr_decide_store(policy, &moment);
+        k->state = store(policy, &moment);
     return d;
 }
 

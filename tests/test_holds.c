@@ -170,7 +170,14 @@ static void test_list_random_changes_equal_naive_model(void **state)
                 assert_null(find(&list, &hold, hold.until_us));
                 model_add(&m, hold);
                 add(&list, hold);
-            } else if (what < 9 && m.count > 0) {
+            } else if (what == 8 && m.count > 0) {
+                hr_hold moved = m.holds[i];
+                const hr_hold *hold = find(&list, &moved, moved.until_us);
+                moved.until_us = (int64_t)rng_upto(&r, range) + step;
+                model_remove(&m, i);
+                model_add(&m, moved);
+                hr_hold_list_move(&list, hold, moved.until_us);
+            } else if (what < 8 && m.count > 0) {
                 int64_t said = rng_upto(&r, 1) ? m.holds[i].until_us : (int64_t)rng_upto(&r, range);
                 const hr_hold *hold = find(&list, &m.holds[i], said);
                 assert_non_null(hold);

@@ -15,7 +15,7 @@ static inline uint32_t sealed_crc(const unsigned char *bytes, size_t len)
     uint32_t crc = UINT32_MAX;
 
     for (size_t i = 0; i < 8 * len; i++) {
-        uint32_t bit = bytes[i / 8] >> (7 - i % 8) & 1U;
+        uint32_t bit = (uint32_t)bytes[i / 8] >> (7 - i % 8) & 1U;
         crc = (crc >> 31 ^ bit) ? crc << 1 ^ UINT32_C(0x1edc6f41) : crc << 1;
     }
     return crc;
@@ -27,7 +27,7 @@ static inline char sealed_digit(const unsigned char *bytes, size_t len, size_t a
     unsigned value = 0;
 
     for (size_t i = at; i < at + 6; i++)
-        value = value << 1 | (i < 8 * len ? bytes[i / 8] >> (7 - i % 8) & 1U : 0);
+        value = value << 1 | (i < 8 * len ? (uint32_t)bytes[i / 8] >> (7 - i % 8) & 1U : 0);
     return "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[value];
 }
 
