@@ -123,8 +123,3 @@ size_t hirate_name_i64(char buf[HIRATE_NAME_INT_SIZE], int64_t value)
     memcpy(buf + 1, digits, len); /* at most 19 of them */
     return len + 1;
 }
-
-const hirate_limit_result *hirate_result_limit(const hirate_result *result, uint32_t i)
-{
-    return result->limits && i < result->limit_count ? &result->limits[i] : NULL;
-}

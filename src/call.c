@@ -130,6 +130,13 @@ static uint32_t encode_runs(const hr_call *call, const hr_call_key *entry, hr_sc
     return walk.runs;
 }
 
+/* The most frequent entry: one acquire that takes something. */
+static bool is_one_acquire(const hr_call *call, const hr_call_key *entry)
+{
+    const hr_call_item *item = &call->items[entry->first];
+    return entry->count == 1 && item->op == HIRATE_OP_ACQUIRE && item->cost && item->cost <= entry->limit->policy.capacity;
+}
+
 static void encode_entry(const hr_call *call, hr_call_key *entry, hr_script_call *out)
 {
     hr_script_key(out, entry->key->text, entry->key->len);
@@ -138,6 +145,11 @@ static void encode_entry(const hr_call *call, hr_call_key *entry, hr_script_call
         return;
     }
     const hr_policy *policy = &entry->limit->policy;
+    if (is_one_acquire(call, entry)) {
+        entry->runs = 1;
+        hr_script_one(out, units_of(call->items[entry->first].cost, policy));
+        return;
+    }
     bool touch = hr_script_tells_waits(policy) && needs_touch(call, entry, policy);
     uint32_t runs = encode_runs(call, entry, NULL);
     entry->runs = runs + touch;

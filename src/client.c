@@ -186,19 +186,8 @@ static hirate_limit_result said_by(const hr_limit *limit, const hr_decision *dec
     };
 }
 
-/* What the limits have said, where they have: into said[], one for each, and from there into the result. */
-static void add_limits(hirate_result *result, const hr_limit *limit, const hr_extra *extra, hirate_limit_result *said)
+static void add_parts(hirate_result *result, const hr_extra *extra, hirate_limit_result *said)
 {
-    const hr_decision whole = {result->verdict, result->remaining, result->retry_after_ms, result->reset_ms,
-                               result->delay_ms};
-    result->limit_count = 1;
-    if (!extra && is_admission(result->op) && !result->error &&
-        (result->source == HIRATE_SOURCE_REDIS || result->source == HIRATE_SOURCE_LOCAL)) {
-        said[0] = said_by(limit, &whole, "");
-        result->limits = said;
-    }
-    if (!extra)
-        return;
     result->limit_count = extra->count;
     result->shadow_denied = extra->shadows_denied;
     result->policy = extra->parts[extra->bound].ticket.limit->policy.name;
@@ -212,6 +201,21 @@ static void add_limits(hirate_result *result, const hr_limit *limit, const hr_ex
     }
     if (extra->decided)
         result->limits = said;
+}
+
+/* What the limits have said, where they have: into said[], one for each, and from there into the result. */
+static void add_limits(hirate_result *result, const hr_limit *limit, const hr_extra *extra, hirate_limit_result *said)
+{
+    const hr_decision whole = {result->verdict, result->remaining, result->retry_after_ms, result->reset_ms,
+                               result->delay_ms};
+    result->limit_count = 1;
+    if (extra)
+        add_parts(result, extra, said);
+    if (!result->limits && result->limit_count == 1 && result->verdict != HIRATE_VERDICT_NONE &&
+        (result->source == HIRATE_SOURCE_REDIS || result->source == HIRATE_SOURCE_LOCAL)) {
+        said[0] = said_by(limit, &whole, result->permit);
+        result->limits = said;
+    }
 }
 
 static void let_go(hirate *h, hr_limit *limit, hr_extra *extra)

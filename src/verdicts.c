@@ -253,7 +253,7 @@ static void answer_permit(hr_dispatch *dispatch, hr_step *step, enum hr_script_o
                       .remaining = now->remaining,
                       .reset_ms = now->reset_ms,
                       .time_us = now_us,
-                      .used = !gone,
+                      .used = !gone && (step->op == HIRATE_OP_RELEASE || step->op == HIRATE_OP_REFUND),
                       .text = ""};
     hr_request *request = step->request;
 
