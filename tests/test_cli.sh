@@ -8,6 +8,7 @@ tool=${HIRATE_TOOL:-./hirate}
 limit='login token-bucket capacity=20 rate=1/3s'
 user='user token-bucket capacity=5 rate=1/h'
 ip='ip token-bucket capacity=3 rate=1/h'
+trial='trial fixed-window limit=1 window=36500d shadow=yes'
 jobs='jobs concurrency limit=4 lease=5m'
 traffic='traffic quota limit=10 per=month'
 tab=$(printf '\t')
@@ -196,6 +197,9 @@ expect 'a long list of names is cut' grep -q 'policy-[0-9]*, \.\.\.$' "$scratch/
 run acquire --local --limits "$scratch/limits" --limit login --format tsv bob
 status_is 'a limit from a file' 0
 columns_are 'a limit from a file' "1${tab}bob${tab}allowed${tab}19${tab}0${tab}3000${tab}0${tab}local${tab}yes${tab}login${tab}-${tab}-"
+run acquire --local --limits="$scratch/limits" --limit user --limit "$ip" --format tsv ann 203.0.113.9
+columns_are 'one from a file, one not' \
+    "1${tab}ann,203.0.113.9${tab}allowed${tab}2${tab}0${tab}3600000${tab}0${tab}local${tab}yes${tab}ip${tab}-${tab}-"
 run peek --local --limits "$scratch/thousands" --limit policy-3999 bob
 out_is 'the last of thousands' 'allowed policy-3999 bob: 0 left, full again in 3600 s'
 run reset --local --limits "$scratch/limits" --limit login bob
@@ -286,6 +290,85 @@ for loop in $("$tool" acquire --help | sed -n 's/^  --loop .*event loop: \(.*\) 
     run acquire --local --limit "$limit" --loop "$loop" bob
     status_is "--loop $loop" 0
 done
+
+# ------------------------------------------------------------------------------------ several limits, --local --
+
+run acquire --local --limit "$user" --limit "$ip" --format tsv ann 203.0.113.9
+status_is 'two limits' 0
+columns_are 'two limits' \
+    "1${tab}ann,203.0.113.9${tab}allowed${tab}2${tab}0${tab}3600000${tab}0${tab}local${tab}yes${tab}ip${tab}-${tab}-"
+run acquire --local --limit "$user" --limit "$ip" --cost 4 --format tsv ann 203.0.113.9
+status_is 'two limits, one without room' 1
+columns_are 'two limits, one without room' \
+    "4${tab}ann,203.0.113.9${tab}denied${tab}3${tab}never${tab}0${tab}0${tab}local${tab}no${tab}ip${tab}-${tab}-"
+run acquire --local --limit "$user" --limit "$ip" ann 203.0.113.9
+out_is 'two limits, in words' 'allowed user,ip ann,203.0.113.9: 2 left, full again in 3600 s, bound by ip'
+run peek --local --limit "$user" --limit "$ip" --name ann --format json 203.0.113.9
+sed 's/"time_us":[0-9]*/"time_us":T/' "$scratch/out" >"$scratch/shown"
+mv "$scratch/shown" "$scratch/out"
+out_is 'two limits, json' '{"time_us":T,"cost":1,"name":"ann,203.0.113.9","verdict":"allowed","remaining":2,"retry_after_ms":0,"reset_ms":3600000,"delay_ms":0,"source":"local","charge":"no","bound":"ip","shadow-denied":null,"permit":null}'
+run acquire --local --limit "$user" --limit "$ip" --format tsv ann
+expect 'one name for all' [ "$(cut -f3 "$scratch/out")" = ann ]
+run acquire --local --limit "$user" --limit "$ip" --format tsv 'a,b'
+expect 'one name for all, with a comma' [ "$(cut -f3 "$scratch/out")" = 'a,b' ]
+run acquire --local --limit "$user" --limit "$ip" --format tsv 'a,b' 'c\d'
+expect 'commas of their own' [ "$(cut -f3 "$scratch/out")" = 'a\x2cb,c\\d' ]
+run acquire --local --limit "$user" --limit "$ip" --format json 'a,b' 'c"d'
+expect 'commas of their own, json' grep -qF '"name":"a\\x2cb,c\"d",' "$scratch/out"
+run acquire --local --limit "$user" --limit 'user fixed-window limit=9 window=1d' --format tsv ann bob
+status_is 'one policy name for two names' 0
+set --
+for i in $(seq 16); do set -- "$@" --limit "l$i fixed-window limit=$((20 - i)) window=36500d"; done
+run acquire --local "$@" --format tsv "${long#n}"
+status_is 'sixteen limits' 0
+expect 'sixteen limits' [ "$(cut -f4,5,11 "$scratch/out")" = "allowed${tab}3${tab}l16" ]
+run acquire --local "$@" --format json 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 "$(printf '\377%.0s' $(seq 1024))"
+expect 'sixteen names' grep -qF '"1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,\\xff\\xff' "$scratch/out"
+
+run acquire --local --limit "$user" --limit "$trial" --cost 2 --format tsv ann
+status_is 'a shadow' 0
+expect 'a shadow' [ "$(cut -f4,5,11-13 "$scratch/out")" = "allowed${tab}3${tab}user${tab}trial${tab}-" ]
+run acquire --local --limit "$trial" --limit 'night fixed-window limit=1 window=1d shadow=yes' --limit "$user" --cost 2 ann
+expect 'shadows, in words' grep -q '^allowed trial,night,user ann: 3 left, .* bound by user, the shadows trial,night would deny$' \
+    "$scratch/out"
+run acquire --local --limit "$user" --limit "$trial" --cost 2 --format json ann
+expect 'a shadow, json' grep -qF '"bound":"user","shadow-denied":"trial","permit":null}' "$scratch/out"
+run peek --local --limit "$user" --limit "$trial" --cost 1 --format tsv ann
+expect 'a shadow with room' [ "$(cut -f12 "$scratch/out")" = - ]
+run acquire --local --limit "$trial" --cost 2 --format tsv ann
+status_is 'a shadow alone' 0
+expect 'a shadow alone' [ "$(cut -f4,12 "$scratch/out")" = "allowed${tab}trial" ]
+
+# permits_are WHAT COUNT: so many in the last row's last column, joined by commas, no two alike
+permits_are()
+{
+    count=$(tail -n 1 "$scratch/out" | cut -f13 | tr , '\n' | grep -xE '[A-Za-z][A-Za-z0-9_-]+' | sort -u | wc -l)
+    if [ "$count" -eq "$2" ]; then ok; else not_ok "$1: $count permits, not $2" "$scratch/out"; fi
+}
+run acquire --local --limit "$jobs" --format tsv nightly
+status_is 'a lease' 0
+permits_are 'a lease' 1
+run acquire --local --limit "$jobs" --cost 0 --format tsv nightly
+permits_are 'nothing is no lease' 0
+run acquire --local --limit "$jobs" --cost 5 --format tsv nightly
+status_is 'more than may be held' 1
+permits_are 'more than may be held' 0
+run peek --local --limit "$jobs" --format tsv nightly
+permits_are 'peek takes no lease' 0
+run acquire --local --limit "$traffic" --format tsv --cost 3 ann
+permits_are 'a charge is no reservation' 0
+run acquire --local --limit "$traffic" --reserve 10m --format tsv --cost 3 ann
+status_is 'a reservation' 0
+permits_are 'a reservation' 1
+expect 'a reservation counts' [ "$(cut -f5 "$scratch/out")" = 7 ]
+run acquire --local --limit "$jobs" --limit "$user" --limit "$traffic" --reserve 10m --format tsv ann
+permits_are 'a lease and a reservation' 2
+run acquire --local --limit "$jobs" --limit "$traffic" --reserve 10m --format json ann
+expect 'permits, json' grep -qE '"permit":"[A-Za-z0-9_-]+,[A-Za-z0-9_-]+"}$' "$scratch/out"
+run acquire --local --limit "$jobs" --limit "$traffic" --reserve 10m ann
+expect 'permits, in words' grep -qE ', permits [A-Za-z0-9_-]+,[A-Za-z0-9_-]+$' "$scratch/out"
+run acquire --local --limit "$jobs" ann
+expect 'a permit, in words' grep -qE '^allowed jobs ann: 3 left, full again in 300 s, permit [A-Za-z0-9_-]+$' "$scratch/out"
 
 # ----------------------------------------------------------------------------------------------------- escapes --
 
@@ -380,6 +463,37 @@ done
 exec 3>&- 4<&-
 wait $!
 
+# Several limits: one name for all, or one for each.
+printf '1\tann\n1\tann\t203.0.113.9\n1\ta\tb\tc\n3\tbob\tann\n1\t\tann\n1\tann\n' >"$scratch/lines"
+input=$scratch/lines
+run acquire --local --limit "$user" --limit "$ip" --format tsv -
+status_is 'stdin, two limits' 2
+printf '1\tann\tallowed\t2\tip\n1\tann,203.0.113.9\tallowed\t2\tip\n3\tbob,ann\tdenied\t2\tip\n' >"$scratch/want"
+printf '1\t,ann\tallowed\t1\tip\n1\tann\tallowed\t0\tip\n' >>"$scratch/want"
+cut -f2-5,11 "$scratch/out" >"$scratch/shown"
+if cmp -s "$scratch/want" "$scratch/shown"; then ok; else not_ok 'stdin, two limits' "$scratch/shown"; fi
+expect 'stdin, two limits, malformed' [ "$(cut -d: -f1,2 "$scratch/err")" = 'line 3: columns' ]
+awk 'BEGIN { for (i = 0; i < 5; i++) print "1\tnightly" }' >"$scratch/lines"
+run acquire --local --limit "$jobs" --format tsv -
+status_is 'leases of lines' 0
+expect 'leases of lines' [ "$(cut -f4,13 "$scratch/out" | sort -u | cut -f1 | tr '\n' ' ')" = \
+    'allowed allowed allowed allowed denied ' ]
+
+# Each of a policy's limits wants a name of its own; and a state of another kind is a failure of that line alone.
+printf '1\tann\n1\tann\tbob\n1\tbob\tann\n1\tcid\tdan\n' >"$scratch/lines"
+run acquire --local --limit "$user" --limit 'user fixed-window limit=9 window=1d' --format tsv -
+status_is 'one policy name' 2
+cut -f3,4 "$scratch/out" >"$scratch/shown"
+printf 'ann,bob\tallowed\nbob,ann\terror\ncid,dan\tallowed\n' >"$scratch/want"
+if cmp -s "$scratch/want" "$scratch/shown"; then ok; else not_ok 'one policy name' "$scratch/shown"; fi
+sed 's/^\(line [0-9]*: [a-z ]*:\).*/\1/' "$scratch/err" >"$scratch/shown"
+printf 'line 1: name:\nline 3: no verdict:\n' >"$scratch/want"
+if cmp -s "$scratch/want" "$scratch/shown"; then ok; else not_ok 'one policy name, which lines' "$scratch/err"; fi
+sed -i 1d "$scratch/lines"
+run acquire --local --limit "$user" --limit 'user fixed-window limit=9 window=1d' -
+status_is 'a line without a verdict' 3
+input=/dev/null
+
 awk 'BEGIN { for (i = 0; i < 100000; i++) print "1\tn" i }' >"$scratch/many"
 "$tool" acquire --local --limit "$limit" - <"$scratch/many" 2>"$scratch/err" | head -n 1 >/dev/null
 err_has 'a closed pipe' 'standard output'
@@ -443,6 +557,36 @@ input=$scratch/simulated
 run simulate --limit "$limit" --format json -
 out_is 'simulate, json' '{"time_us":5,"cost":21,"name":"x","verdict":"denied","remaining":20,"retry_after_ms":"never","reset_ms":0,"delay_ms":0}'
 input=/dev/null
+
+# Several limits: nothing is taken unless all have room; a shadow takes where it has.
+a='a token-bucket capacity=5 rate=1/s'
+b='b fixed-window limit=2 window=10s'
+c='c sliding-log limit=1 window=10s shadow=yes'
+printf '1000000\t2\tx\n1000000\t1\tx\n2000000\t1\tx\ty\n2000000\t3\tx\ty\n12000000\t2\tx\n' >"$scratch/simulated"
+run simulate --limit "$a" --limit "$b" "$scratch/simulated"
+status_is 'simulate, two limits' 0
+out_is 'simulate, two limits' "1000000${tab}2${tab}x${tab}allowed${tab}0${tab}0${tab}9000${tab}0
+1000000${tab}1${tab}x${tab}denied${tab}0${tab}9000${tab}9000${tab}0
+2000000${tab}1${tab}x,y${tab}allowed${tab}1${tab}0${tab}8000${tab}0
+2000000${tab}3${tab}x,y${tab}denied${tab}1${tab}never${tab}8000${tab}0
+12000000${tab}2${tab}x${tab}allowed${tab}0${tab}0${tab}8000${tab}0"
+cp "$scratch/out" "$scratch/rows2"
+grep -v , "$scratch/rows2" >"$scratch/simulated"
+run simulate --limit "$a" --limit "$b" "$scratch/simulated"
+expect 'simulate, rows read again' cmp "$scratch/simulated" "$scratch/out"
+run simulate --limit "$c" --limit "$a" --format json "$scratch/simulated"
+expect 'simulate, a shadow does not deny' [ "$(grep -c '"name":"x","verdict":"allowed"' "$scratch/out")" -eq 3 ]
+expect 'simulate, no further keys' [ "$(grep -c '"delay_ms":0}$' "$scratch/out")" -eq 3 ]
+printf '0\t1\tn\n1\t1\tn\tm\n' >"$scratch/simulated"
+run simulate --limit 'a fixed-window limit=5 window=1s' --limit 'a fixed-window limit=5 window=1s' "$scratch/simulated"
+status_is 'simulate, one key twice' 2
+err_has 'simulate, one key twice' 'line 1: name: '
+out_is 'simulate, one key twice' "1${tab}1${tab}n,m${tab}allowed${tab}4${tab}0${tab}1000${tab}0"
+printf '0\t2\tn\n1\t3\tn\n300000001\t3\tn\n' >"$scratch/simulated"
+run simulate --limit "$jobs" "$scratch/simulated"
+out_is 'simulate, leases end' "0${tab}2${tab}n${tab}allowed${tab}2${tab}0${tab}300000${tab}0
+1${tab}3${tab}n${tab}denied${tab}2${tab}300000${tab}300000${tab}0
+300000001${tab}3${tab}n${tab}allowed${tab}1${tab}0${tab}300000${tab}0"
 
 # ------------------------------------------------------------------------------------------------------- bench --
 
