@@ -337,7 +337,8 @@ static bool next_bucket(hr_script_reply *reply, const hr_policy *policy, hr_toke
     if (!next_is(reply, LAG_FOLLOWS))
         return next_integer(reply, policy->full, &bucket->units);
     reply->at += sizeof(double);
-    return next_integer(reply, policy->full, &bucket->units) && next_integer(reply, policy->full, &bucket->lag);
+    return next_integer(reply, policy->full, &bucket->units) && next_integer(reply, policy->full, &bucket->lag) &&
+           bucket->lag > 0;
 }
 
 static bool next_window(hr_script_reply *reply, hr_fixed_window_now *moment)

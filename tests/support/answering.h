@@ -175,8 +175,8 @@ static inline void say_numbers(answering *w, const double *numbers, size_t count
     say_numbers((w), (const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double))
 
 /* What is found of a bucket. */
-#define BUCKET(units)           (units), 0
-#define BUCKET_LAG(units, lag)  (units), (lag)
+#define BUCKET(units)           (units)
+#define BUCKET_LAG(units, lag)  -3, (units), (lag)
 
 /* Exactly `len` bytes on the heap, so that a sanitizer sees what is read past them. */
 static inline char *exactly(const void *bytes, size_t len)

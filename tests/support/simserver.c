@@ -119,8 +119,10 @@ static int64_t next_op(ops *o)
         return (int64_t)tag;
     if (tag == 0xff)
         return -1;
-    must(tag >= 0xcc && tag <= 0xcf, "an operation that is no number");
-    return (int64_t)big_endian(o, 1 << (tag - 0xcc));
+    must(tag >= 0xcc && tag <= 0xd3, "an operation that is no number");
+    const int size = 1 << (tag & 3), unused = 64 - 8 * size;
+    const uint64_t value = big_endian(o, size);
+    return tag <= 0xcf ? (int64_t)value : (int64_t)(value << unused) >> unused;
 }
 
 typedef struct rate {
@@ -157,7 +159,7 @@ static void decide_key(simserver *s, const arg *key, const rate *r, ops *o, int6
     bucket *b = find(s, key);
     if (b->there && now >= b->expires_us)
         b->there = false;
-    if (op < 0) {
+    if (op == -1) {
         add_double(out, b->there);
         b->there = false;
         return;
@@ -169,13 +171,16 @@ static void decide_key(simserver *s, const arg *key, const rate *r, ops *o, int6
     if (at > ts)
         u = u + (uint64_t)(at - ts) * r->n < r->full ? u + (uint64_t)(at - ts) * r->n : r->full;
     uint64_t lag = (uint64_t)(at - now) * r->n;
+    if (lag)
+        add_double(out, -3);
     add_double(out, (double)u);
-    add_double(out, (double)lag);
+    if (lag)
+        add_double(out, (double)lag);
     if (op == 0)
         return;
-    for (int64_t run = 0; run < op; run++) {
-        uint64_t take = (uint64_t)next_op(o);
-        for (int64_t left = next_op(o); left > 0; left--) {
+    for (int64_t run = 0; run < (op < 0 ? 1 : op); run++) {
+        uint64_t take = op < 0 ? (uint64_t)(-1 - op) : (uint64_t)next_op(o);
+        for (int64_t left = op < 0 ? 1 : next_op(o); left > 0; left--) {
             bool took = take && take <= u;
             if (took)
                 u -= take;
