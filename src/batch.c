@@ -112,6 +112,17 @@ static uint64_t hash_of(const hr_batch *batch, const hr_limit *limit, const void
     return hr_hash(batch->hash_key, name, len) ^ limit->name_hash;
 }
 
+/* The same name again, as in a flood, needs no hashing. */
+static hr_key *recent_key(const hr_batch *batch, const hr_limit *limit, const void *name, size_t len)
+{
+    hr_key *key = batch->recent;
+    if (!key || key->len != limit->prefix_len + len || key->prefix_len != limit->prefix_len)
+        return NULL;
+    if (len && memcmp(key->text + key->prefix_len, name, len) != 0)
+        return NULL;
+    return memcmp(key->text, limit->prefix, key->prefix_len) == 0 ? key : NULL;
+}
+
 static hr_key *find_key(const hr_batch *batch, uint64_t hash, const hr_limit *limit, const void *name, size_t len)
 {
     probe p = {limit, name, len};
@@ -120,11 +131,15 @@ static hr_key *find_key(const hr_batch *batch, uint64_t hash, const hr_limit *li
 
 static hr_key *key_of(hr_batch *batch, const hr_limit *limit, const void *name, size_t len)
 {
-    uint64_t hash = hash_of(batch, limit, name, len);
-    hr_key *key = find_key(batch, hash, limit, name, len);
-
+    hr_key *key = recent_key(batch, limit, name, len);
     if (key)
         return key;
+    uint64_t hash = hash_of(batch, limit, name, len);
+    key = find_key(batch, hash, limit, name, len);
+    if (key) {
+        batch->recent = key;
+        return key;
+    }
     key = hr_pool_get(&batch->pool, key_size(limit->prefix_len + len));
     if (!key)
         return NULL;
@@ -135,6 +150,7 @@ static hr_key *key_of(hr_batch *batch, const hr_limit *limit, const void *name, 
     if (len)
         memcpy(key->text + limit->prefix_len, name, len);
     hr_hash_insert(&batch->table, &key->node, hash);
+    batch->recent = key;
     return key;
 }
 
@@ -142,6 +158,8 @@ static void drop_key_if_unused(hr_batch *batch, hr_key *key)
 {
     if (key->waiting || key->calls)
         return;
+    if (batch->recent == key)
+        batch->recent = NULL;
     hr_hash_remove(&batch->table, &key->node);
     hr_pool_put(&batch->pool, key, key_size(key->len));
 }
@@ -282,9 +300,11 @@ static void take_entry(hr_batch *batch, hr_call *call, hr_key *key)
     hr_limit *limit = ticket->limit;
     enum hirate_op op = (enum hirate_op)ticket->request->op;
 
-    *entry = (hr_call_key){.key = key, .limit = limit, .first = call->item_count};
+    const uint64_t cost = ticket->request->cost;
+    *entry = (hr_call_key){.key = key, .limit = limit, .first = call->item_count, .alike = true};
     do {
         hr_request *request = ticket->request;
+        entry->alike &= request->op == HIRATE_OP_ACQUIRE && request->cost == cost;
         dequeue(batch, ticket);
         hr_call_item *item = &call->items[call->item_count++];
         *item = (hr_call_item){request, request->cost, request->op};

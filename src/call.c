@@ -130,11 +130,15 @@ static uint32_t encode_runs(const hr_call *call, const hr_call_key *entry, hr_sc
     return walk.runs;
 }
 
-/* The most frequent entry: one acquire that takes something. */
-static bool is_one_acquire(const hr_call *call, const hr_call_key *entry)
+/* The most frequent entry: acquires that take the same, one run. */
+static void encode_alike(const hr_call_key *entry, uint64_t units, hr_script_call *out)
 {
-    const hr_call_item *item = &call->items[entry->first];
-    return entry->count == 1 && item->op == HIRATE_OP_ACQUIRE && item->cost && item->cost <= entry->limit->policy.capacity;
+    if (entry->count == 1) {
+        hr_script_one(out, units);
+        return;
+    }
+    hr_script_acquires(out, 1);
+    hr_script_run(out, units, entry->count);
 }
 
 static void encode_entry(const hr_call *call, hr_call_key *entry, hr_script_call *out)
@@ -145,9 +149,10 @@ static void encode_entry(const hr_call *call, hr_call_key *entry, hr_script_call
         return;
     }
     const hr_policy *policy = &entry->limit->policy;
-    if (is_one_acquire(call, entry)) {
+    const uint64_t cost = call->items[entry->first].cost;
+    if (entry->alike && cost && cost <= policy->capacity) {
         entry->runs = 1;
-        hr_script_one(out, units_of(call->items[entry->first].cost, policy));
+        encode_alike(entry, units_of(cost, policy), out);
         return;
     }
     bool touch = hr_script_tells_waits(policy) && needs_touch(call, entry, policy);
