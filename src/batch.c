@@ -118,7 +118,8 @@ static hr_key *recent_key(const hr_batch *batch, const hr_limit *limit, const vo
     hr_key *key = batch->recent;
     if (!key || key->len != limit->prefix_len + len || key->prefix_len != limit->prefix_len)
         return NULL;
-    if (len && memcmp(key->text + key->prefix_len, name, len) != 0)
+    if (len && (key->text[key->len - 1] != ((const char *)name)[len - 1] ||
+                memcmp(key->text + key->prefix_len, name, len) != 0))
         return NULL;
     return memcmp(key->text, limit->prefix, key->prefix_len) == 0 ? key : NULL;
 }
@@ -221,18 +222,27 @@ static void unqueue(hr_batch *batch, hr_request *request, uint32_t count)
     }
 }
 
+static int add_ticket(hr_batch *batch, hr_request *request, hr_ticket *ticket, const hr_name *name)
+{
+    hr_key *key = key_of(batch, ticket->limit, name->bytes, name->len);
+    if (!key)
+        return HIRATE_ENOMEM;
+    ticket->request = request;
+    enqueue(batch, key, ticket, NULL);
+    return 0;
+}
+
 int hr_batch_add(hr_batch *batch, hr_request *request, const hr_name *names)
 {
     request->number = ++batch->added;
-    for (uint32_t i = 0; i < hr_request_tickets(request); i++) {
-        hr_ticket *ticket = hr_request_ticket(request, i);
-        hr_key *key = key_of(batch, ticket->limit, names[i].bytes, names[i].len);
-        if (!key) {
+    if (!request->extra)
+        return add_ticket(batch, request, &request->ticket, names);
+    for (uint32_t i = 0; i < request->extra->count; i++) {
+        int rc = add_ticket(batch, request, &request->extra->parts[i].ticket, &names[i]);
+        if (rc) {
             unqueue(batch, request, i);
-            return HIRATE_ENOMEM;
+            return rc;
         }
-        ticket->request = request;
-        enqueue(batch, key, ticket, NULL);
     }
     return 0;
 }

@@ -419,6 +419,8 @@ static bool next_log(hr_script_reply *reply, hr_sliding_log_now *moment)
 /* -1 and -2 stand alone, for a key that nothing was done to. Else HR_FOUND_INVALID, with nothing read. */
 static enum hr_script_what next_exception(hr_script_reply *reply)
 {
+    if (reply->end - reply->at < (ptrdiff_t)sizeof(double) || read_double(reply->at) >= 0)
+        return HR_FOUND_INVALID; /* nearly always, and soon seen */
     enum hr_script_what found = next_is(reply, FOREIGN)   ? HR_FOUND_FOREIGN
                                 : next_is(reply, REFUSED) ? HR_FOUND_REFUSED
                                                           : HR_FOUND_INVALID;
