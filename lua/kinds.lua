@@ -17,14 +17,38 @@ local function make_kinds()
         return x >= least and x <= most and x % 1 == 0
     end
 
-    -- Token and leaky buckets: a, b, c are n, p, full.
+    -- Token and leaky buckets (n, p, full), as decide_buckets has them. `at` is the moment up to which a bucket has been refilled;
+    -- when the clock stepped back, by at most one fill time, it stays ahead and lag = (at - now)*n units must pass before
+    -- anything returns.
     load[1] = function(s)
-        s.left, s.lag, s.at = load_bucket(s.kind, s.value, s.a, s.b, s.c)
-        return s.left
+        local n, p, full = s.a, s.b, s.c
+        s.left, s.lag, s.at = full, 0, now
+        if not s.value then return true end
+        local magic, version, stored_p, units, at
+        if #s.value == 26 then magic, version, stored_p, units, at = read('<BBddd', s.value) end
+        if not (magic == 0xB1 and version == 0x10 + s.kind and whole(stored_p, 1, 9007199254740991)
+                and whole(units, 0, 4503599627370496) and whole(at, 0, 9007199254740991)) then
+            return false
+        end
+        if stored_p ~= p then -- live change: whole tokens stay exact
+            local tokens = floor(units / stored_p)
+            units = tokens * p + min(p - 1, floor((units - tokens * stored_p) / stored_p * p))
+        end
+        if now < at and (at - now) * n <= full then
+            s.at, s.lag = at, (at - now) * n
+        elseif now > at then
+            units = units + (now - at) * n
+        end
+        s.left = min(full, units)
+        return true
     end
     tell[1] = function(s)
-        out[size + 1], out[size + 2] = s.left, s.lag
-        size = size + 2
+        if s.lag > 0 then
+            out[size + 1], out[size + 2] = -3, s.left
+            size = size + 2
+        end
+        size = size + 1
+        out[size] = s.lag > 0 and s.lag or s.left
     end
     store[1] = function(s)
         if s.left == s.c then return nil, 0 end
@@ -415,9 +439,19 @@ local function make_kinds()
         count_left(s)
     end
 
+    -- Where a permit has left nothing it is as if the key were deleted, and found absent again.
+    local function forget_if_empty(s)
+        if s.holds > 0 then return end
+        if s.kind == 7 then
+            s.at = now
+        elseif s.used + s.taken == 0 then
+            s.start, s.stop = calendar(s.b, s.c - DAY)
+        end
+    end
+
     -- A quota with as many reservations as there may be.
     local function is_full(s) return s.kind == 4 and s.holds >= HOLDS_MOST end
 
     return {load = load, tell = tell, wait = wait, store = store, add_hold = add_hold, remove_hold = remove_hold,
-            charge = charge, is_full = is_full}
+            charge = charge, forget_if_empty = forget_if_empty, is_full = is_full}
 end

@@ -3,16 +3,19 @@
 
 local kinds -- make_kinds(), in calls that need it
 
--- An entry of another kind than a bucket, like decide_bucket.
+-- An entry of another kind than a bucket. Returns where ops goes on.
 local function decide_other(kind, key, value, i, a, b, c)
-    local op, begun = ops[i], size
+    local op, begun, take, count = ops[i], size, nil, 1
+    if op < 0 then op, take = 1, -1 - op end
+    local past = take and i + 1 or i + 1 + 2 * op
     local s = {kind = kind, value = value, a = a, b = b, c = c, taken = 0}
     local ok = kinds.load[kind](s) and true
     if ok then
         kinds.tell[kind](s)
         local wait, writes = kinds.wait[kind], false
         for j = i + 1, i + 2 * op - 1, 2 do
-            local take, count, m = ops[j], ops[j + 1], 0
+            local m = 0
+            if past > i + 1 then take, count = ops[j], ops[j + 1] end
             if take == 0 or count > 0 then writes = true end
             if take > 0 and take <= s.left then m = min(count, floor(s.left / take)) end
             s.left, s.taken = s.left - m * take, s.taken + m * take
@@ -36,7 +39,7 @@ local function decide_other(kind, key, value, i, a, b, c)
         size = begun + 1
         out[size] = ok == nil and -2 or -1
     end
-    return i + 1 + 2 * op
+    return past
 end
 
 local PARAMETERS = {3, 3, 2, 3, 2, 3, 2}
@@ -121,7 +124,8 @@ local function take_steps(i, k)
         if not units and not late then return 0 end
         if op == 4 then kinds.add_hold(s, s.at + s.b, units, id) end
         if op == 5 then kinds.charge(s, amount) end
-        s.written = true
+        kinds.forget_if_empty(s)
+        if units or amount > 0 then s.written = true end
         return late and 2 or 1
     end
 
@@ -161,16 +165,19 @@ while k < last do
     end
     i = i + 1 + PARAMETERS[kind]
     local stop = k + ops[i]
-    local decide = kind < 3 and decide_bucket or decide_other
     i = i + 1
+    if kind < 3 then
+        i = decide_buckets(kind, k, stop - k, i, a, b, c)
+        k = stop
+    end
     while k < stop do
         k = k + 1
-        if ops[i] < 0 then
+        if ops[i] == -1 then
             size = size + 1
             out[size] = reset(KEYS[k], values[k])
             i = i + 1
         else
-            i = decide(kind, KEYS[k], values[k], i, a, b, c)
+            i = decide_other(kind, KEYS[k], values[k], i, a, b, c)
         end
     end
 end

@@ -112,6 +112,18 @@ static uint64_t hash_of(const hr_batch *batch, const hr_limit *limit, const void
     return hr_hash(batch->hash_key, name, len) ^ limit->name_hash;
 }
 
+/* The same name again, as in a flood, needs no hashing. */
+static hr_key *recent_key(const hr_batch *batch, const hr_limit *limit, const void *name, size_t len)
+{
+    hr_key *key = batch->recent;
+    if (!key || key->len != limit->prefix_len + len || key->prefix_len != limit->prefix_len)
+        return NULL;
+    if (len && (key->text[key->len - 1] != ((const char *)name)[len - 1] ||
+                memcmp(key->text + key->prefix_len, name, len) != 0))
+        return NULL;
+    return memcmp(key->text, limit->prefix, key->prefix_len) == 0 ? key : NULL;
+}
+
 static hr_key *find_key(const hr_batch *batch, uint64_t hash, const hr_limit *limit, const void *name, size_t len)
 {
     probe p = {limit, name, len};
@@ -120,11 +132,15 @@ static hr_key *find_key(const hr_batch *batch, uint64_t hash, const hr_limit *li
 
 static hr_key *key_of(hr_batch *batch, const hr_limit *limit, const void *name, size_t len)
 {
-    uint64_t hash = hash_of(batch, limit, name, len);
-    hr_key *key = find_key(batch, hash, limit, name, len);
-
+    hr_key *key = recent_key(batch, limit, name, len);
     if (key)
         return key;
+    uint64_t hash = hash_of(batch, limit, name, len);
+    key = find_key(batch, hash, limit, name, len);
+    if (key) {
+        batch->recent = key;
+        return key;
+    }
     key = hr_pool_get(&batch->pool, key_size(limit->prefix_len + len));
     if (!key)
         return NULL;
@@ -135,6 +151,7 @@ static hr_key *key_of(hr_batch *batch, const hr_limit *limit, const void *name, 
     if (len)
         memcpy(key->text + limit->prefix_len, name, len);
     hr_hash_insert(&batch->table, &key->node, hash);
+    batch->recent = key;
     return key;
 }
 
@@ -142,6 +159,8 @@ static void drop_key_if_unused(hr_batch *batch, hr_key *key)
 {
     if (key->waiting || key->calls)
         return;
+    if (batch->recent == key)
+        batch->recent = NULL;
     hr_hash_remove(&batch->table, &key->node);
     hr_pool_put(&batch->pool, key, key_size(key->len));
 }
@@ -203,18 +222,27 @@ static void unqueue(hr_batch *batch, hr_request *request, uint32_t count)
     }
 }
 
+static int add_ticket(hr_batch *batch, hr_request *request, hr_ticket *ticket, const hr_name *name)
+{
+    hr_key *key = key_of(batch, ticket->limit, name->bytes, name->len);
+    if (!key)
+        return HIRATE_ENOMEM;
+    ticket->request = request;
+    enqueue(batch, key, ticket, NULL);
+    return 0;
+}
+
 int hr_batch_add(hr_batch *batch, hr_request *request, const hr_name *names)
 {
     request->number = ++batch->added;
-    for (uint32_t i = 0; i < hr_request_tickets(request); i++) {
-        hr_ticket *ticket = hr_request_ticket(request, i);
-        hr_key *key = key_of(batch, ticket->limit, names[i].bytes, names[i].len);
-        if (!key) {
+    if (!request->extra)
+        return add_ticket(batch, request, &request->ticket, names);
+    for (uint32_t i = 0; i < request->extra->count; i++) {
+        int rc = add_ticket(batch, request, &request->extra->parts[i].ticket, &names[i]);
+        if (rc) {
             unqueue(batch, request, i);
-            return HIRATE_ENOMEM;
+            return rc;
         }
-        ticket->request = request;
-        enqueue(batch, key, ticket, NULL);
     }
     return 0;
 }
@@ -282,9 +310,11 @@ static void take_entry(hr_batch *batch, hr_call *call, hr_key *key)
     hr_limit *limit = ticket->limit;
     enum hirate_op op = (enum hirate_op)ticket->request->op;
 
-    *entry = (hr_call_key){.key = key, .limit = limit, .first = call->item_count};
+    const uint64_t cost = ticket->request->cost;
+    *entry = (hr_call_key){.key = key, .limit = limit, .first = call->item_count, .alike = true};
     do {
         hr_request *request = ticket->request;
+        entry->alike &= request->op == HIRATE_OP_ACQUIRE && request->cost == cost;
         dequeue(batch, ticket);
         hr_call_item *item = &call->items[call->item_count++];
         *item = (hr_call_item){request, request->cost, request->op};

@@ -33,6 +33,7 @@ typedef struct hr_batch {
     hr_hash_key hash_key;
     hr_hash_table table;
     hr_pool pool;
+    hr_key *recent;       /* the one asked for last, or NULL */
     hr_key *first, *last; /* ready keys */
     uint32_t ready;       /* how many */
     uint32_t waiting;     /* tickets, over all keys */

@@ -130,6 +130,17 @@ static uint32_t encode_runs(const hr_call *call, const hr_call_key *entry, hr_sc
     return walk.runs;
 }
 
+/* The most frequent entry: acquires that take the same, one run. */
+static void encode_alike(const hr_call_key *entry, uint64_t units, hr_script_call *out)
+{
+    if (entry->count == 1) {
+        hr_script_one(out, units);
+        return;
+    }
+    hr_script_acquires(out, 1);
+    hr_script_run(out, units, entry->count);
+}
+
 static void encode_entry(const hr_call *call, hr_call_key *entry, hr_script_call *out)
 {
     hr_script_key(out, entry->key->text, entry->key->len);
@@ -138,6 +149,12 @@ static void encode_entry(const hr_call *call, hr_call_key *entry, hr_script_call
         return;
     }
     const hr_policy *policy = &entry->limit->policy;
+    const uint64_t cost = call->items[entry->first].cost;
+    if (entry->alike && cost && cost <= policy->capacity) {
+        entry->runs = 1;
+        encode_alike(entry, units_of(cost, policy), out);
+        return;
+    }
     bool touch = hr_script_tells_waits(policy) && needs_touch(call, entry, policy);
     uint32_t runs = encode_runs(call, entry, NULL);
     entry->runs = runs + touch;

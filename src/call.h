@@ -28,6 +28,7 @@ typedef struct hr_call_key {
     hr_limit *limit; /* one use of it, as its requests may be answered and gone before the reply */
     uint32_t first, count; /* items */
     uint32_t runs;         /* of them, as they were encoded */
+    bool alike;            /* all items are acquires of the same cost */
 } hr_call_key;
 
 typedef struct hr_step_key {

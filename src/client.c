@@ -186,19 +186,8 @@ static hirate_limit_result said_by(const hr_limit *limit, const hr_decision *dec
     };
 }
 
-/* What the limits have said, where they have: into said[], one for each, and from there into the result. */
-static void add_limits(hirate_result *result, const hr_limit *limit, const hr_extra *extra, hirate_limit_result *said)
+static void add_parts(hirate_result *result, const hr_extra *extra, hirate_limit_result *said)
 {
-    const hr_decision whole = {result->verdict, result->remaining, result->retry_after_ms, result->reset_ms,
-                               result->delay_ms};
-    result->limit_count = 1;
-    if (!extra && is_admission(result->op) && !result->error &&
-        (result->source == HIRATE_SOURCE_REDIS || result->source == HIRATE_SOURCE_LOCAL)) {
-        said[0] = said_by(limit, &whole, "");
-        result->limits = said;
-    }
-    if (!extra)
-        return;
     result->limit_count = extra->count;
     result->shadow_denied = extra->shadows_denied;
     result->policy = extra->parts[extra->bound].ticket.limit->policy.name;
@@ -212,6 +201,21 @@ static void add_limits(hirate_result *result, const hr_limit *limit, const hr_ex
     }
     if (extra->decided)
         result->limits = said;
+}
+
+/* What the limits have said, where they have: into said[], one for each, and from there into the result. */
+static void add_limits(hirate_result *result, const hr_limit *limit, const hr_extra *extra, hirate_limit_result *said)
+{
+    const hr_decision whole = {result->verdict, result->remaining, result->retry_after_ms, result->reset_ms,
+                               result->delay_ms};
+    result->limit_count = 1;
+    if (extra)
+        add_parts(result, extra, said);
+    if (!result->limits && result->limit_count == 1 && result->verdict != HIRATE_VERDICT_NONE &&
+        (result->source == HIRATE_SOURCE_REDIS || result->source == HIRATE_SOURCE_LOCAL)) {
+        said[0] = said_by(limit, &whole, result->permit);
+        result->limits = said;
+    }
 }
 
 static void let_go(hirate *h, hr_limit *limit, hr_extra *extra)
@@ -237,7 +241,8 @@ static void drop_own(hirate *h, hr_request *request)
 /* The slot is free again before the callback runs, so that it can submit in its stead. */
 static void run_callback(hirate *h, hr_request *request)
 {
-    hr_answer answer = request->answer;
+    const hr_answer *answer = &request->answer;
+    hr_reason *reason = answer->reason;
     hr_extra *extra = request->extra;
     hr_limit *limit = extra ? extra->parts[0].ticket.limit : request->ticket.limit;
     hirate_cb *cb = request->cb;
@@ -245,32 +250,32 @@ static void run_callback(hirate *h, hr_request *request)
     hirate_limit_result said[HIRATE_PAIRS_MAX];
     hirate_result result = {
         .struct_size = sizeof result,
-        .error = answer.error,
+        .error = answer->error,
         .op = (enum hirate_op)request->op,
-        .verdict = answer.verdict,
-        .source = answer.source,
-        .charge = answer.charge,
+        .verdict = answer->verdict,
+        .source = answer->source,
+        .charge = answer->charge,
         .id = request->id,
         .cost = request->cost,
-        .remaining = answer.remaining,
-        .retry_after_ms = answer.retry_after_ms,
-        .reset_ms = answer.reset_ms,
-        .delay_ms = answer.delay_ms,
-        .time_us = answer.time_us,
-        .used = answer.used,
+        .remaining = answer->remaining,
+        .retry_after_ms = answer->retry_after_ms,
+        .reset_ms = answer->reset_ms,
+        .delay_ms = answer->delay_ms,
+        .time_us = answer->time_us,
+        .used = answer->used,
         .policy = limit->policy.name,
-        .reason = answer.reason ? answer.reason->text : answer.text,
-        .cause = answer.cause,
+        .reason = reason ? reason->text : answer->text,
+        .cause = answer->cause,
         .permit = "",
-        .late = answer.late,
+        .late = answer->late,
     };
     add_limits(&result, limit, extra, said);
-    count(&h->dispatch.stats, &answer, result.op);
-    count_by_policies(&answer, result.op, limit, extra);
+    count(&h->dispatch.stats, answer, result.op);
+    count_by_policies(answer, result.op, limit, extra);
     hr_requests_put(&h->dispatch.requests, request);
     cb(h, &result, user);
     let_go(h, limit, extra);
-    hr_reason_drop(answer.reason);
+    hr_reason_drop(reason);
 }
 
 static void tell_room(hirate *h)
@@ -442,7 +447,7 @@ static int check_request(const hirate_request *request, hirate_error *error)
 
 int hirate_submit(hirate *h, const hirate_request *request, uint64_t *id)
 {
-    hirate_request whole;
+    hirate_request room;
 
     if (!h)
         return HIRATE_EINVAL;
@@ -452,11 +457,6 @@ int hirate_submit(hirate *h, const hirate_request *request, uint64_t *id)
     int rc = check_request(request, error);
     if (rc)
         return rc;
-    if (request->struct_size < sizeof whole) { /* from a program that does not know the later fields */
-        memset(&whole, 0, sizeof whole);
-        memcpy(&whole, request, request->struct_size);
-        request = &whole;
-    }
     if (h->dispatch.requests.pending >= h->dispatch.requests.most) {
         h->overloaded = true;
         h->dispatch.stats.refused++;
@@ -467,6 +467,7 @@ int hirate_submit(hirate *h, const hirate_request *request, uint64_t *id)
         return hr_fail(error, HIRATE_ELOOP, "the event loop refused a deferred call");
     /* Never early: the coarse clock is behind by less than a tick. */
     int64_t now_ms = (hr_clock_coarse_us() + h->clock_tick_us + 999) / 1000;
+    request = hr_check_whole(request, &room);
     return hr_submit(&h->dispatch, request, now_ms + (request->deadline_ms ? request->deadline_ms : h->deadline_ms), id,
                      error);
 }

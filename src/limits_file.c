@@ -2,13 +2,13 @@
 /*
  * client: limits read from a file, one a line.
  *
- * What a file held is a `content`: its limits in their order and a table that finds them by name, in one piece of memory
- * that does not change once it is built. A reload builds a second one, and only when that is whole takes it in place of the
- * first: whatever fails on the way, the old limits stand untouched. A file that is replaced by rename() is read old or new;
- * one that is written in place while it is read may be read half written.
+ * What a file held is a `content`: its limits in their order and a table that finds them by name, in one piece of
+ * memory that does not change once it is built. A reload builds a second one, and only when that is whole takes it in
+ * place of the first: whatever fails on the way, the old limits stand untouched. A file that is replaced by rename() is
+ * read old or new; one that is written in place while it is read may be read half written.
  *
- * The text is gone through twice: first only counting, so that the second time each limit has its place already, which its
- * policy pointer may point into.
+ * The text is gone through twice: first only counting, so that the second time each limit has its place already, which
+ * its policy pointer may point into.
  */
 #include "error.h"
 #include "hash.h"

@@ -128,7 +128,9 @@ hr_request *hr_requests_find(const hr_requests *requests, uint64_t id);
 /* DONE with this answer (whose reason gets one more reference). Its owner has let go of it: it is in no key's queue and no
  * call. */
 void hr_requests_answer(hr_requests *requests, hr_request *request, const hr_answer *answer);
-/* The same for a new one, which has no deadline yet. */
+/* The same where the answer, without a reason, stands in request->answer already. */
+void hr_requests_answered(hr_requests *requests, hr_request *request);
+/* The same as the first for a new one, which has no deadline yet. */
 void hr_requests_answer_new(hr_requests *requests, hr_request *request, const hr_answer *answer);
 /* The oldest answered one, taken from the queue; NULL: none. */
 hr_request *hr_requests_next_done(hr_requests *requests);

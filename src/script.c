@@ -9,7 +9,13 @@
 #define DAY_US   INT64_C(86400000000)
 #define TIME_MAX (UINT64_C(1) << 53) /* microseconds; a window may end there */
 
+/* Where a number that cannot be negative is expected. */
+#define FOREIGN     (-1.0)
+#define REFUSED     (-2.0)
+#define LAG_FOLLOWS (-3.0)
+
 /* MessagePack: https://github.com/msgpack/msgpack/blob/master/spec.md, integers and arrays. */
+enum { MSGPACK_I8 = 0xd0, MSGPACK_I16 = 0xd1, MSGPACK_I32 = 0xd2, MSGPACK_I64 = 0xd3 };
 enum { MSGPACK_U8 = 0xcc, MSGPACK_U16 = 0xcd, MSGPACK_U32 = 0xce, MSGPACK_U64 = 0xcf };
 enum { MSGPACK_FIXARRAY = 0x90, MSGPACK_FIXSTR = 0xa0, MSGPACK_ARRAY16 = 0xdc, MSGPACK_ARRAY32 = 0xdd, MSGPACK_MINUS_ONE = 0xff };
 
@@ -126,6 +132,22 @@ void hr_script_peek(hr_script_call *call)
 void hr_script_acquires(hr_script_call *call, uint32_t runs)
 {
     add_op(call, runs);
+}
+
+/* -1 - units. */
+void hr_script_one(hr_script_call *call, uint64_t units)
+{
+    uint64_t value = ~units; /* in two's complement */
+
+    call->op_count++;
+    if (units <= INT8_MAX)
+        add_tagged(&call->ops, MSGPACK_I8, value, 1);
+    else if (units <= INT16_MAX)
+        add_tagged(&call->ops, MSGPACK_I16, value, 2);
+    else if (units <= INT32_MAX)
+        add_tagged(&call->ops, MSGPACK_I32, value, 4);
+    else
+        add_tagged(&call->ops, MSGPACK_I64, value, 8);
 }
 
 void hr_script_run(hr_script_call *call, uint64_t units, uint32_t count)
@@ -301,10 +323,24 @@ bool hr_script_reply_begin(hr_script_reply *out, const char *reply, size_t len, 
     return echo == number;
 }
 
+/* Is the next number this one? */
+static bool next_is(const hr_script_reply *reply, double wanted)
+{
+    if (reply->end - reply->at < (ptrdiff_t)sizeof(double))
+        return false;
+    double value = read_double(reply->at);
+    return value >= wanted && value <= wanted;
+}
+
 static bool next_bucket(hr_script_reply *reply, const hr_policy *policy, hr_token_bucket_now *bucket)
 {
     bucket->at = reply->now_us;
-    return next_integer(reply, policy->full, &bucket->units) && next_integer(reply, policy->full, &bucket->lag);
+    bucket->lag = 0;
+    if (!next_is(reply, LAG_FOLLOWS))
+        return next_integer(reply, policy->full, &bucket->units);
+    reply->at += sizeof(double);
+    return next_integer(reply, policy->full, &bucket->units) && next_integer(reply, policy->full, &bucket->lag) &&
+           bucket->lag > 0;
 }
 
 static bool next_window(hr_script_reply *reply, hr_fixed_window_now *moment)
@@ -385,10 +421,11 @@ static bool next_log(hr_script_reply *reply, hr_sliding_log_now *moment)
 /* -1 and -2 stand alone, for a key that nothing was done to. Else HR_FOUND_INVALID, with nothing read. */
 static enum hr_script_what next_exception(hr_script_reply *reply)
 {
-    if (reply->end - reply->at < (ptrdiff_t)sizeof(double))
-        return HR_FOUND_INVALID;
-    double value = read_double(reply->at);
-    enum hr_script_what found = value >= -1 && value <= -1 ? HR_FOUND_FOREIGN : value >= -2 && value <= -2 ? HR_FOUND_REFUSED : HR_FOUND_INVALID;
+    if (reply->end - reply->at < (ptrdiff_t)sizeof(double) || read_double(reply->at) >= 0)
+        return HR_FOUND_INVALID; /* nearly always, and soon seen */
+    enum hr_script_what found = next_is(reply, FOREIGN)   ? HR_FOUND_FOREIGN
+                                : next_is(reply, REFUSED) ? HR_FOUND_REFUSED
+                                                          : HR_FOUND_INVALID;
     if (found != HR_FOUND_INVALID)
         reply->at += sizeof(double);
     return found;

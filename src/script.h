@@ -6,7 +6,8 @@
  *     hr_script_begin(&call, number);
  *     for each row of keys under one limit: hr_script_limit(&call, policy, keys);
  *         for each key: hr_script_key(&call, key, len), then hr_script_reset, or hr_script_peek, or
- *                       hr_script_acquires(&call, runs) and `runs` times hr_script_run(&call, units, count);
+ *                       hr_script_acquires(&call, runs) and `runs` times hr_script_run(&call, units, count),
+ *                       or hr_script_one(&call, units);
  *     if there are steps: hr_script_steps(&call);
  *         for each row of their keys under one limit: hr_script_limit(&call, policy, keys), hr_script_key for each key;
  *         for each step: hr_script_take or hr_script_look and, for each of its keys, hr_script_ref; or hr_script_permit;
@@ -41,6 +42,8 @@ void hr_script_reset(hr_script_call *call);
 void hr_script_peek(hr_script_call *call);
 void hr_script_acquires(hr_script_call *call, uint32_t runs);
 void hr_script_run(hr_script_call *call, uint64_t units, uint32_t count);
+/* Short for one run of `units`, at least 1, once. */
+void hr_script_one(hr_script_call *call, uint64_t units);
 /* From here on steps. Their keys are counted from 0, in the order in which they are written. */
 void hr_script_steps(hr_script_call *call);
 /* An acquire over `real` keys and `shadows` more, which follow as refs. `id` (HR_HOLD_ID_SIZE bytes) is of what it takes under

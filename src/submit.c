@@ -67,8 +67,8 @@ static int add_holds(hr_dispatch *dispatch, hr_request *request, const hirate_re
 
 static void let_limits_go(hr_dispatch *dispatch, hr_request *request)
 {
-    for (uint32_t i = 0; i < hr_request_tickets(request); i++) {
-        hr_limit *limit = hr_request_ticket(request, i)->limit;
+    for (uint32_t i = 0; request->extra && i < request->extra->count; i++) {
+        hr_limit *limit = request->extra->parts[i].ticket.limit;
         if (limit)
             hr_limits_done(&dispatch->limits, limit);
     }
@@ -155,25 +155,21 @@ static int use_limits(hr_dispatch *dispatch, hr_request *request, const hirate_r
 {
     int rc = 0;
 
-    request->ticket.limit = NULL;
-    request->extra = NULL;
-    if (needs_extra(from)) {
-        request->extra = hr_batch_extra_new(&dispatch->batch, (uint32_t)from->more_count + 1);
-        if (!request->extra)
-            return HIRATE_ENOMEM;
-    }
+    request->extra = hr_batch_extra_new(&dispatch->batch, (uint32_t)from->more_count + 1);
+    if (!request->extra)
+        return HIRATE_ENOMEM;
     if (has_permit(from)) {
         names[0] = (hr_name){permit->name, permit->name_len};
         return take_permit(dispatch, request, permit, error);
     }
-    for (uint32_t i = 0; i < hr_request_tickets(request) && !rc; i++) {
+    for (uint32_t i = 0; i < request->extra->count && !rc; i++) {
         hirate_pair pair = pair_of(from, i);
         names[i] = (hr_name){pair.name, pair.name_len};
-        rc = hr_limits_use(&dispatch->limits, pair.limit, &hr_request_ticket(request, i)->limit, error);
+        rc = hr_limits_use(&dispatch->limits, pair.limit, &request->extra->parts[i].ticket.limit, error);
         if (rc && rc != HIRATE_ENOMEM && i)
             rc = hr_fail(error, rc, "more[%u].%s", (unsigned)i - 1, error->text);
     }
-    return rc || !request->extra ? rc : add_holds(dispatch, request, from);
+    return rc ? rc : add_holds(dispatch, request, from);
 }
 
 static int enqueue(hr_dispatch *dispatch, hr_request *request, const hr_name *names, int64_t deadline_ms)
@@ -187,31 +183,65 @@ static int enqueue(hr_dispatch *dispatch, hr_request *request, const hr_name *na
     return rc;
 }
 
-static int fill_in(hr_dispatch *dispatch, hr_request *request, const hirate_request *from, int64_t deadline_ms,
-                   hirate_error *error)
+/* Queue it, or answer it at once where that can be done. */
+static int take_in(hr_dispatch *dispatch, hr_request *request, const hirate_request *from, const hr_name *names,
+                   int64_t deadline_ms)
+{
+    hr_answer known;
+
+    if (!answer_from_denial(dispatch, from, request, &known) && !answer_from_breaker(dispatch, request, names, &known))
+        return enqueue(dispatch, request, names, deadline_ms);
+    hr_requests_answer_new(&dispatch->requests, request, &known);
+    return 0;
+}
+
+/* What an entry of the script can decide. */
+static int submit_plain(hr_dispatch *dispatch, hr_request *request, const hirate_request *from, int64_t deadline_ms,
+                        hirate_error *error)
+{
+    const hr_name name = {from->name, from->name_len};
+
+    request->extra = NULL;
+    int rc = hr_limits_use(&dispatch->limits, from->limit, &request->ticket.limit, error);
+    if (rc)
+        return rc;
+    rc = take_in(dispatch, request, from, &name, deadline_ms);
+    if (rc)
+        hr_limits_done(&dispatch->limits, request->ticket.limit);
+    return rc;
+}
+
+static int submit_extra(hr_dispatch *dispatch, hr_request *request, const hirate_request *from, int64_t deadline_ms,
+                        hirate_error *error)
 {
     hr_permit permit;
     hr_name names[HIRATE_PAIRS_MAX];
     hr_answer known;
 
-    request->cb = from->cb;
-    request->user = from->user;
-    request->op = (uint8_t)from->op;
-    request->cost = from->cost;
     int rc = has_permit(from) ? hr_permit_read(&permit, from->permit, error) : 0;
     if (!rc && has_permit(from))
         rc = check_permit(&permit, from->op, error);
     if (rc)
         return rc;
     rc = use_limits(dispatch, request, from, &permit, names, error);
-    if (!rc && (answer_own_permit(dispatch, from, &permit, &known) || answer_from_denial(dispatch, from, request, &known) ||
-                answer_from_breaker(dispatch, request, names, &known)))
+    if (!rc && answer_own_permit(dispatch, from, &permit, &known))
         hr_requests_answer_new(&dispatch->requests, request, &known);
     else if (!rc)
-        rc = enqueue(dispatch, request, names, deadline_ms);
+        rc = take_in(dispatch, request, from, names, deadline_ms);
     if (rc)
         let_limits_go(dispatch, request);
     return rc;
+}
+
+static int fill_in(hr_dispatch *dispatch, hr_request *request, const hirate_request *from, int64_t deadline_ms,
+                   hirate_error *error)
+{
+    request->cb = from->cb;
+    request->user = from->user;
+    request->op = (uint8_t)from->op;
+    request->cost = from->cost;
+    return needs_extra(from) ? submit_extra(dispatch, request, from, deadline_ms, error)
+                             : submit_plain(dispatch, request, from, deadline_ms, error);
 }
 
 static void accepted(hr_dispatch *dispatch, hr_request *request, uint64_t *id)

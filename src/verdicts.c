@@ -32,7 +32,7 @@ static void answer_decided(hr_dispatch *dispatch, hr_request **asked, const hr_d
     hr_request *request = *asked;
     if (!request)
         return;
-    hr_answer with = {
+    request->answer = (hr_answer){
         .verdict = decision->verdict,
         .source = HIRATE_SOURCE_REDIS,
         .charge = took ? HIRATE_CHARGE_YES : HIRATE_CHARGE_NO,
@@ -44,7 +44,7 @@ static void answer_decided(hr_dispatch *dispatch, hr_request **asked, const hr_d
         .text = "",
     };
     *asked = NULL;
-    hr_requests_answer(&dispatch->requests, request, &with);
+    hr_requests_answered(&dispatch->requests, request);
 }
 
 /* Before the wait is over, as what is reserved may be refunded. */
@@ -253,7 +253,7 @@ static void answer_permit(hr_dispatch *dispatch, hr_step *step, enum hr_script_o
                       .remaining = now->remaining,
                       .reset_ms = now->reset_ms,
                       .time_us = now_us,
-                      .used = !gone,
+                      .used = !gone && (step->op == HIRATE_OP_RELEASE || step->op == HIRATE_OP_REFUND),
                       .text = ""};
     hr_request *request = step->request;
 

@@ -13,7 +13,7 @@ CC=${FUZZ_CC:-clang}
 work=${HIRATE_FUZZ:-${TMPDIR:-/tmp}/hirate-fuzz}
 seconds=60
 case ${1-} in [0-9]*) seconds=$1 && shift ;; esac
-[ $# -gt 0 ] || set -- escape lines permit refusal reply spec uri
+[ $# -gt 0 ] || set -- escape limits lines permit refusal reply spec uri
 
 command -v "$CC" >/dev/null || { echo "fuzz.sh: needs clang, or FUZZ_CC"; exit 77; }
 mkdir -p "$work/include/hirate/adapters" || exit 1

@@ -246,11 +246,23 @@ static void ask_local(trace *t, asked *a)
     keep(&a->want, &result);
 }
 
+static void explain_result(const char *side, const said *s)
+{
+    const hirate_result *r = &s->result;
+    print_error("  %s: error %d verdict %d charge %d remaining %" PRIu64 " retry %" PRId64 " reset %" PRId64 " delay %" PRId64
+                " time %" PRId64 " used %d late %d shadows %u of %u, limits %s, policy %s\n",
+                side, r->error, (int)r->verdict, (int)r->charge, r->remaining, r->retry_after_ms, r->reset_ms, r->delay_ms,
+                r->time_us, r->used, r->late, (unsigned)r->shadow_denied, (unsigned)r->limit_count,
+                r->limits ? "said" : "none", s->policy);
+}
+
 static void explain(const trace *t, const asked *a)
 {
     print_error("op %d cost %" PRIu64 " hold %" PRIu64 " at %" PRId64 ", after %" PRIu64 " equal answers; error %d %s, %d\n",
                 (int)a->request.op, a->request.cost, a->request.hold_us, t->now_us, t->compared, a->got.result.error,
                 a->got.reason, a->want.result.error);
+    explain_result("redis", &a->got);
+    explain_result("local", &a->want);
     for (size_t i = 0; !a->request.permit && i <= a->request.more_count; i++) {
         const hirate_limit *limit = i ? a->more[i - 1].limit : a->request.limit;
         print_error("  %s kind %d capacity %" PRIu64 " rate %" PRIu64 "/%" PRIu64 " window %" PRIu64 " lease %" PRIu64

@@ -137,7 +137,7 @@ static void test_entries_come_first(void **state)
     (void)state;
     ASK(f, ACQUIRE, {C, X});
     ASK(f, ACQUIRE, {B, Y});
-    ASKS(f, B_LIMIT, 1, 1, 500000, 1, 0, C_LIMIT, 1, 1, S, 1, 0, 1, 1);
+    ASKS(f, B_LIMIT, 1, -500001, 0, C_LIMIT, 1, 1, S, 1, 0, 1, 1);
     drain(f);
     stepping_free(f);
 }

@@ -276,7 +276,8 @@ static void test_wrong_line_is_refused_with_file_line_and_field(void **state)
     (void)state;
     assert_text_refused("login token-bucket capacity=x rate=1/3s", "1: capacity: ");
     assert_text_refused("# one\n\n\nlogin token-bucket capacity=20 rate=0/3s\r\n", "4: rate: ");
-    assert_text_refused("login token-bucket capacity=20 rate=1/3s\nlogin2 token-bucket capacity=20\n", "2: rate: missing");
+    assert_text_refused("login token-bucket capacity=20 rate=1/3s\nlogin2 token-bucket capacity=20\n",
+                        "2: rate: missing");
     assert_text_refused("login token-bucket capacity=20 rate=1/3s # for now\n", "1: '#': unknown key");
     assert_text_refused("\nlo/gin token-bucket capacity=20 rate=1/3s\n", "2: policy: ");
     assert_text_refused("login\n", "1: algorithm: ");

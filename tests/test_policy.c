@@ -272,7 +272,7 @@ static void test_limit_windows_hold_at_the_bound_and_fail_past_it(void **state)
     hirate_limit_sliding_window(&limit, "p", TWO_52, 1000000);
     assert_int_equal(hirate_limit_check(&limit, NULL), 0);
     limit.capacity++;
-    assert_refused(&limit, "limit: 4503599627370497 is too large for window s",
+    assert_refused(&limit, "limit: 4503599627370497 is too large for window 1s",
                    "the largest that stays exact is 4503599627370496");
     limit.window_us = 0;
     assert_refused(&limit, "window: 0 microseconds", "1 to");

@@ -20,7 +20,7 @@ static const double NOON = 1700000000123456.0; /* `now` of every reply here, unl
 static const double TIME_MOST = 9007199254740992.0, COUNT_MOST = 9007199254740991.0;
 
 /* What no part may hold. */
-static const double NO_INTEGERS[] = {-3, -1.5, -0.5, 0.5, 1e15 + 0.5, 1e300, -1e300, INFINITY, -INFINITY, NAN};
+static const double NO_INTEGERS[] = {-4, -1.5, -0.5, 0.5, 1e15 + 0.5, 1e300, -1e300, INFINITY, -INFINITY, NAN};
 
 static const hr_policy BUCKET = {.kind = HIRATE_KIND_TOKEN_BUCKET, .capacity = 4, .n = 1, .p = 25, .full = 100};
 static const hr_policy LEAKY = {.kind = HIRATE_KIND_LEAKY_BUCKET, .capacity = 4, .n = 1, .p = 25, .full = 100};
@@ -145,9 +145,9 @@ static const struct {
     size_t count;
     double values[PARTS_MOST];
 } RIGHT[] = {
-    {&BUCKET, 1, 2, {100, 0}},
-    {&BUCKET, 3, 2, {0, 100}},
-    {&LEAKY, 1, 2, {17, 4}},
+    {&BUCKET, 1, 1, {100}},
+    {&BUCKET, 3, 3, {-3, 0, 100}},
+    {&LEAKY, 1, 3, {-3, 17, 4}},
     {&FIXED, 1, 2, {0, 1700000000123457.0}},
     {&FIXED, 1, 2, {9007199254740991.0, 9007199254740992.0}},
     {&QUOTA, 1, 6, {5, 1700000000123457.0, 0, 0, 0, 0}},
@@ -242,13 +242,13 @@ static void test_part_with_what_is_no_count_is_invalid(void **state)
 
 static void test_minus_one_is_a_whole_part_of_every_kind(void **state)
 {
-    static const double values[] = {-1, 3, 4};
+    static const double values[] = {-1, -3, 3, 4};
 
     (void)state;
     for (size_t i = 0; i < sizeof RIGHT / sizeof RIGHT[0]; i++) {
         written w;
         assert_int_equal(what_is(RIGHT[i].policy, RIGHT[i].runs, values, 1, NULL), HR_FOUND_FOREIGN);
-        write_reply(&w, values, 3);
+        write_reply(&w, values, 4);
         assert_int_equal(hr_script_next(&w.reply, RIGHT[i].policy, RIGHT[i].runs).what, HR_FOUND_FOREIGN);
         hr_script_found next = hr_script_next(&w.reply, &BUCKET, 1);
         assert_int_equal(next.what, HR_FOUND_MOMENT);
@@ -260,20 +260,22 @@ static void test_minus_one_is_a_whole_part_of_every_kind(void **state)
 
 static void test_bucket_holds_full_at_most(void **state)
 {
-    static const double values[] = {17, 83};
+    static const double values[] = {-3, 17, 83};
     hr_moment moment;
 
     (void)state;
-    assert_int_equal(what_is(&BUCKET, 1, values, 2, &moment), HR_FOUND_MOMENT);
+    assert_int_equal(what_is(&BUCKET, 1, values, 3, &moment), HR_FOUND_MOMENT);
     assert_true(moment.bucket.units == 17 && moment.bucket.lag == 83);
     assert_true(moment.bucket.at == INT64_C(1700000000123456));
-    assert_int_equal(WHAT(&BUCKET, 100, 100), HR_FOUND_MOMENT);
-    assert_int_equal(WHAT(&BUCKET, 101, 0), HR_FOUND_INVALID);
-    assert_int_equal(WHAT(&BUCKET, 0, 101), HR_FOUND_INVALID);
-    assert_int_equal(WHAT(&LEAKY, 101, 0), HR_FOUND_INVALID);
+    assert_int_equal(WHAT(&BUCKET, -3, 100, 100), HR_FOUND_MOMENT);
+    assert_int_equal(WHAT(&BUCKET, 101), HR_FOUND_INVALID);
+    assert_int_equal(WHAT(&BUCKET, -3, 101, 1), HR_FOUND_INVALID);
+    assert_int_equal(WHAT(&BUCKET, -3, 0, 101), HR_FOUND_INVALID);
+    assert_int_equal(WHAT(&BUCKET, -3, 100, 0), HR_FOUND_INVALID);
+    assert_int_equal(WHAT(&LEAKY, 101), HR_FOUND_INVALID);
     const hr_policy none = {.kind = HIRATE_KIND_TOKEN_BUCKET, .n = 1, .p = 1, .full = 0};
-    assert_int_equal(WHAT(&none, 0, 0), HR_FOUND_MOMENT);
-    assert_int_equal(WHAT(&none, 1, 0), HR_FOUND_INVALID);
+    assert_int_equal(WHAT(&none, 0), HR_FOUND_MOMENT);
+    assert_int_equal(WHAT(&none, 1), HR_FOUND_INVALID);
 }
 
 static void test_window_ends_after_now(void **state)
@@ -383,7 +385,7 @@ static void test_reset_is_zero_one_or_minus_one(void **state)
 
 static void test_keys_of_every_kind_are_read_one_after_the_other(void **state)
 {
-    const double values[] = {100, 0, 1, 7, NOON + 1, -1, NOON, 3, 4, NOON - 5, 0, NOON, 3, 4, 0};
+    const double values[] = {100, 1, 7, NOON + 1, -1, NOON, 3, 4, NOON - 5, 0, NOON, 3, 4, 0};
     written w;
 
     (void)state;

@@ -222,7 +222,7 @@ static const struct wrong {
     {"x sliding-log window=1s limit=8193", "limit: '8193'", "0 to 8192"},
     {"x sliding-window limit=4503599628 window=1000001us", "limit: 4503599628 is too large for window 1000001us",
      "the largest that stays exact is 4503595123"},
-    {"x sliding-window limit=9007199254740991 window=1s", "limit: 9007199254740991 is too large for window s",
+    {"x sliding-window limit=9007199254740991 window=1s", "limit: 9007199254740991 is too large for window 1s",
      "the largest that stays exact is 4503599627370496"},
     {TB "capacity=1 rate=1/s extra", "'extra': unknown key", "capacity, rate"},
     {TB "capacity = 1 rate=1/s", "capacity: has no value", "capacity=C"},
@@ -351,6 +351,24 @@ static void test_rate_formatted_reads_as_written(void **state)
     }
 }
 
+static void test_duration_formatted_has_number_and_unit(void **state)
+{
+    static const struct {
+        uint64_t us;
+        const char *text;
+    } cases[] = {
+        {1, "1us"},           {1000, "1ms"},         {1500000, "1500ms"},  {60000000, "1m"},
+        {90000000, "90s"},    {7200000000, "2h"},    {86400000000, "1d"},  {HIRATE_COST_MAX, "9007199254740991us"},
+    };
+    char text[HR_DURATION_TEXT_SIZE];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        hr_duration_format(text, cases[i].us);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -362,6 +380,7 @@ int main(void)
         cmocka_unit_test(test_spec_too_long_is_refused),
         cmocka_unit_test(test_spec_null_arguments_are_refused),
         cmocka_unit_test(test_rate_formatted_reads_as_written),
+        cmocka_unit_test(test_duration_formatted_has_number_and_unit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

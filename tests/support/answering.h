@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests: a dispatch without a connection: requests are submitted as a client does, a call is formed of them, and the
- * test says what the server replies, number by number. After the headers of cmocka.
+ * tests: a dispatch without a connection: requests are submitted as a client does, a call is formed of them, and the test says
+ * what the server replies, number by number. After the headers of cmocka.
  */
 #ifndef TESTS_SUPPORT_ANSWERING_H
 #define TESTS_SUPPORT_ANSWERING_H
@@ -46,8 +46,7 @@ static inline answering *answering_new(void)
     return w;
 }
 
-/* Take the next answer, as the client does, but for the callback. The extra of *answered, if any, lives until
- * let_go(). */
+/* Take the next answer, as the client does, but for the callback. The extra of *answered, if any, lives until let_go(). */
 static inline bool next_answer(answering *w, hr_request *answered)
 {
     hr_request *request = hr_requests_next_done(&w->dispatch.requests);
@@ -176,8 +175,8 @@ static inline void say_numbers(answering *w, const double *numbers, size_t count
     say_numbers((w), (const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double))
 
 /* What is found of a bucket. */
-#define BUCKET(units) (units), 0
-#define BUCKET_LAG(units, lag) (units), (lag)
+#define BUCKET(units) (units)
+#define BUCKET_LAG(units, lag) -3, (units), (lag)
 
 /* Exactly `len` bytes on the heap, so that a sanitizer sees what is read past them. */
 static inline char *exactly(const void *bytes, size_t len)

@@ -58,8 +58,10 @@ static inline void read_op(decoded *d, const unsigned char **at)
     } else if (tag < 0x80 || tag >= 0xe0) {
         d->ops[d->op_count] = tag < 0x80 ? tag : (int64_t)tag - 0x100;
     } else {
-        assert_true(tag >= 0xcc && tag <= 0xcf);
-        d->ops[d->op_count] = (int64_t)big_endian(at, 1U << (tag - 0xcc));
+        assert_true(tag >= 0xcc && tag <= 0xd3);
+        const unsigned bytes = 1U << (tag & 3), unused = 64 - 8 * bytes;
+        const uint64_t value = big_endian(at, bytes);
+        d->ops[d->op_count] = tag <= 0xcf ? (int64_t)value : (int64_t)(value << unused) >> unused;
     }
     d->op_count++;
 }

@@ -67,8 +67,10 @@ static int64_t next_op(simscript *s)
         return (int64_t)tag;
     if (tag == 0xff)
         return -1;
-    must(tag >= 0xcc && tag <= 0xcf, "an operation that is no number");
-    return (int64_t)big_endian(s, 1 << (tag - 0xcc));
+    must(tag >= 0xcc && tag <= 0xd3, "an operation that is no number");
+    const int size = 1 << (tag & 3), unused = 64 - 8 * size;
+    const uint64_t value = big_endian(s, size);
+    return tag <= 0xcf ? (int64_t)value : (int64_t)(value << unused) >> unused;
 }
 
 static uint64_t next_count(simscript *s)
@@ -280,8 +282,11 @@ static void tell_found(simscript *s, const hr_policy *policy, const hr_moment *m
         tell(s, (double)leases->at_us);
         break;
     default:
+        if (moment->bucket.lag)
+            tell(s, -3);
         tell(s, (double)moment->bucket.units);
-        tell(s, (double)moment->bucket.lag);
+        if (moment->bucket.lag)
+            tell(s, (double)moment->bucket.lag);
     }
 }
 
@@ -397,7 +402,7 @@ static void decide_key(simscript *s, const simscript_arg *text, const hr_policy 
         tell(s, p.spoiled);
         return;
     }
-    if (runs < 0) {
+    if (runs == -1) {
         hr_local_entry *entry = entry_of(s, &p);
         tell(s, entry != NULL);
         if (entry)
@@ -406,9 +411,9 @@ static void decide_key(simscript *s, const simscript_arg *text, const hr_policy 
     }
     hr_moment found = load(s, &p);
     tell_found(s, policy, &found);
-    for (int64_t i = 0; i < runs; i++) {
-        uint64_t units = next_count(s);
-        int64_t wait = decide_run(s, &p, units, next_count(s));
+    for (int64_t i = 0; i < (runs < 0 ? 1 : runs); i++) {
+        uint64_t units = runs < 0 ? (uint64_t)(-1 - runs) : next_count(s); /* one acquire has a short form */
+        int64_t wait = decide_run(s, &p, units, runs < 0 ? 1 : next_count(s));
         if (has_wait(policy))
             tell(s, (double)wait);
     }
