@@ -71,6 +71,7 @@ local function make_kinds()
         local newest = s.tail[#s.tail]
         while s.last >= s.first and s.dead[s.last] do s.last = s.last - 1 end
         s.latest = newest and newest[1] or s.last >= s.first and hold_at(s, s.last) or 0
+        if s.holds > 0 and s.latest <= now then s.latest = now + 1 end -- not in order: a damaged state
     end
 
     -- Move all of them into the tail, `shift` microseconds later.
@@ -115,13 +116,19 @@ local function make_kinds()
         if s.kind == 7 and s.holds >= HOLDS_MOST then s.left = min(s.left, 0) end
     end
 
+    -- One hold more or, with -1, fewer. A damaged state's units may not add up: then as many as there are holds, or none.
+    local function count_hold(s, one, units)
+        s.holds = s.holds + one
+        s.held = s.holds > 0 and min(math.max(s.holds, s.held + one * units), 9007199254740991) or 0
+    end
+
     local function add_hold(s, when, units, id)
         if when < s.latest and s.first <= s.last then unfold(s, 0) end
         local tail = s.tail
         local k = #tail
         while k > 0 and tail[k][1] > when do k = k - 1 end
         table.insert(tail, k + 1, {when, units, id})
-        s.held, s.holds = s.held + units, s.holds + 1
+        count_hold(s, 1, units)
         if when > s.latest then s.latest = when end
         count_left(s)
     end
@@ -131,7 +138,7 @@ local function make_kinds()
         for k, hold in ipairs(s.tail) do
             if hold[3] == id then
                 table.remove(s.tail, k)
-                s.held, s.holds = s.held - hold[2], s.holds - 1
+                count_hold(s, -1, hold[2])
                 set_latest(s)
                 count_left(s)
                 return hold[2]
@@ -144,7 +151,7 @@ local function make_kinds()
             if k and k % 1 == 0 and k <= s.last and not s.dead[k] then
                 local _, units = hold_at(s, k)
                 s.dead[k] = true
-                s.held, s.holds = math.max(0, s.held - units), s.holds - 1
+                count_hold(s, -1, units)
                 set_latest(s)
                 count_left(s)
                 return units
@@ -153,21 +160,21 @@ local function make_kinds()
         end
     end
 
-    -- When `units` have come back and `count` holds have ended.
+    -- When `units` have come back and `count` holds have ended: not now, whatever a damaged state says.
     local function freed(s, units, count)
         local when, back, ended, of = now, 0, 0, nil
         for k = s.first, s.last do
             if not s.dead[k] then
                 when, of = hold_at(s, k)
                 back, ended = back + of, ended + 1
-                if back >= units and ended >= count then return when end
+                if back >= units and ended >= count then return math.max(when, now + 1) end
             end
         end
         for _, hold in ipairs(s.tail) do
             when, back, ended = hold[1], back + hold[2], ended + 1
-            if back >= units and ended >= count then return when end
+            if back >= units and ended >= count then break end
         end
-        return when
+        return math.max(when, now + 1)
     end
 
     local function pack_holds(s, header)
@@ -418,7 +425,7 @@ local function make_kinds()
             unfold(s, now - at)
             at = now
         end
-        if not drop_ended(s) then return false end
+        if not drop_ended(s) or at + s.b > 9007199254740992 then return false end
         s.at = at
         count_left(s)
         return true
