@@ -55,10 +55,12 @@ static void take_over(const hirate_result *result, hr_answer *answer)
     answer->used = result->used;
 }
 
-static void take_over_part(hr_part *part, const hirate_limit_result *said)
+static void take_over_part(hr_part *part, const hirate_limit_result *said, uint64_t cost, int64_t probe_ms)
 {
     size_t len = strlen(said->permit);
     part->decision = (hr_decision){said->verdict, said->remaining, said->retry_after_ms, said->reset_ms, said->delay_ms};
+    if (said->retry_after_ms == HIRATE_NEVER && cost <= part->ticket.limit->policy.capacity)
+        part->decision.retry_after_ms = probe_ms; /* above the share, not above the limit */
     part->took = len > 0;
     if (len > 0)
         memcpy(part->permit, said->permit, len + 1); /* shorter than one with a prefix */
@@ -77,6 +79,37 @@ static uint32_t local_pairs(const hr_fallback_request *request, hirate_pair pair
         pairs[count++] = (hirate_pair){&limit->share, request->names[i].bytes, request->names[i].len};
     }
     return count;
+}
+
+/* How long a denial waits: what is above a share, but not above its limit, until Redis is asked again. */
+static int64_t retry_ms(const hirate_result *result, int64_t probe_ms)
+{
+    int64_t longest = 0;
+
+    for (uint32_t i = 0; i < result->limit_count; i++) {
+        const hirate_limit_result *said = hirate_result_limit(result, i);
+        int64_t ms = said->retry_after_ms == HIRATE_NEVER ? probe_ms : said->retry_after_ms;
+        if (!said->shadow && ms > longest)
+            longest = ms;
+    }
+    return longest;
+}
+
+static void take_over_parts(hr_extra *extra, const hirate_result *result, const uint32_t *parts, uint64_t cost,
+                            int64_t probe_ms)
+{
+    bool bound = false;
+
+    for (uint32_t i = 0; i < result->limit_count; i++) {
+        const hirate_limit_result *said = hirate_result_limit(result, i);
+        take_over_part(&extra->parts[parts[i]], said, cost, probe_ms);
+        if (!bound && strcmp(said->policy, result->policy) == 0) {
+            extra->bound = parts[i];
+            bound = true;
+        }
+    }
+    extra->decided = result->limit_count == extra->count;
+    extra->shadows_denied = result->shadow_denied;
 }
 
 /* By this process' share of the limits. Without room or memory for another name: denied until Redis is asked again. */
@@ -106,14 +139,9 @@ static void decide_locally(hr_fallback *fallback, const hr_fallback_request *req
         return;
     }
     take_over(&result, answer);
-    if (result.retry_after_ms == HIRATE_NEVER) /* above the share, not above the limit */
-        answer->retry_after_ms = request->probe_ms;
-    if (!asked->extra)
-        return;
-    for (uint32_t i = 0; i < count; i++)
-        take_over_part(&asked->extra->parts[parts[i]], hirate_result_limit(&result, i));
-    asked->extra->decided = count == asked->extra->count;
-    asked->extra->shadows_denied = result.shadow_denied;
+    answer->retry_after_ms = retry_ms(&result, request->probe_ms);
+    if (asked->extra)
+        take_over_parts(asked->extra, &result, parts, asked->cost, request->probe_ms);
 }
 
 /* -------------------------------------------------------------------------------------------------- on failure -- */
