@@ -171,7 +171,8 @@ static void use_permit(state *s, unsigned which, uint64_t amount)
     hirate_request request;
 
     hirate_request_init(&request);
-    request.op = s->of_lease[i] ? (ends ? HIRATE_OP_RELEASE : HIRATE_OP_RENEW) : (ends ? HIRATE_OP_COMMIT : HIRATE_OP_REFUND);
+    request.op =
+        s->of_lease[i] ? (ends ? HIRATE_OP_RELEASE : HIRATE_OP_RENEW) : (ends ? HIRATE_OP_COMMIT : HIRATE_OP_REFUND);
     request.permit = s->permits[i];
     request.cost = amount;
     submit_request(s, &request);
@@ -263,10 +264,12 @@ static bytes right_reply(state *s, bool full, size_t *head_len)
     if (s->owed_first == s->owed_end)
         return reply;
     const bytes *command = &s->owed[s->owed_first++];
-    FUZZ_CHECK(look_at(command->data, command->len, args, KEYS_MOST + 4, &argc) == command->len && argc <= KEYS_MOST + 4);
+    FUZZ_CHECK(look_at(command->data, command->len, args, KEYS_MOST + 4, &argc) == command->len &&
+               argc <= KEYS_MOST + 4);
     if (full)
         simscript_forget(s->script);
-    simscript_call(s->script, &args[3], argc - 4, &args[argc - 1], INT64_C(1700000000000000) + sim_now_us(s->world), &numbers);
+    simscript_call(s->script, &args[3], argc - 4, &args[argc - 1], INT64_C(1700000000000000) + sim_now_us(s->world),
+                   &numbers);
     *head_len = (size_t)snprintf(head, sizeof head, "$%zu\r\n", numbers.len);
     bytes_add_text(&reply, head);
     bytes_add(&reply, numbers.data, numbers.len);
