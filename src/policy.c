@@ -379,7 +379,7 @@ hirate_limit hr_limit_local_share(const hirate_limit *limit)
     hirate_limit share = *limit;
 
     share.struct_size = (uint32_t)sizeof share;
-    share.flags = 0;
+    share.flags = limit->flags & HIRATE_LIMIT_SHADOW;
     share.on_failure = HIRATE_ON_FAILURE_ERROR;
     share.local_share_num = share.local_share_den = 0;
     share.capacity = (uint64_t)((u128)limit->capacity * limit->local_share_num / limit->local_share_den);

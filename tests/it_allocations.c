@@ -179,7 +179,7 @@ static void test_allocations_denied_from_memory_none_of_ours(void **state)
     measure(&LIMIT, IN_FLIGHT, ACQUIRES, "denied, many from memory");
 }
 
-/* What docs say a pending request takes: 200 bytes, and 128 for its key while names are short. Tables double, so count them twice;
+/* What docs say a pending request takes: 256 bytes, and 128 for its key while names are short. Tables double, so count them twice;
  * what does not grow with the requests fits in half a megabyte. */
 static void test_memory_of_pending_requests_stays_under_the_bound(void **state)
 {
@@ -201,7 +201,7 @@ static void test_memory_of_pending_requests_stays_under_the_bound(void **state)
     assert_int_equal(hirate_acquire(d.h, &ASKED, "n", 1, 1, on_answer, &l), HIRATE_EOVERLOAD);
     counting = false;
     print_message("%d pending: %u bytes each\n", PENDING, (unsigned)(bytes_by_us / PENDING));
-    assert_true(bytes_by_us <= PENDING * (200 + 128 + 4 * sizeof(void *)) + 524288);
+    assert_true(bytes_by_us <= PENDING * (256 + 128 + 4 * sizeof(void *)) + 524288);
     server_resume(redis);
     int64_t end = driver_now_ms() + DRIVER_PATIENCE_MS;
     while (l.answered < PENDING && driver_now_ms() < end)
