@@ -234,6 +234,7 @@ static void open_world(machine *m)
     hirate_options options;
 
     m->world = sim_new(m->seed);
+    sim_keep_calendar(m->world);
     m->server = simserver_new(
         m->world, &(simserver_hooks){on_fate, on_disturbed, on_random, m, {on_spoiled, machine_on_decided, m}});
     m->asked = calloc(ASKED_MOST, sizeof *m->asked);
