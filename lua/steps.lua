@@ -44,33 +44,41 @@ end
 
 local PARAMETERS = {3, 3, 2, 3, 2, 3, 2}
 
--- units, lag and at of the bucket stored as `value` (false: full), as decide_buckets has them: `at` is the moment up to which it has
--- been refilled; when the clock stepped back, by at most one fill time, it stays ahead and lag = (at - now)*n units must pass
--- before anything returns. nil: it holds something else.
-local function load_bucket(kind, value, n, p, full)
-    if not value then return full, 0, now end
-    local head, stored_p, units, at
-    if #value == 26 then head, stored_p, units, at = read('<I2ddd', value) end
-    if not (head == 0x10B1 + 256 * kind and units >= 0 and units <= 4503599627370496 and units % 1 == 0
+-- units, lag and at of the bucket stored as `value`, as decide_buckets has them: `at` is the moment up to which it has been refilled;
+-- when the clock stepped back, by at most one fill time, it stays ahead and lag = (at - now)*n units must pass before anything
+-- returns. nil: it holds something else.
+local function load_bucket(head, value, n, p, full)
+    local stored_head, stored_p, units, at
+    if #value == 26 then stored_head, stored_p, units, at = read('<I2ddd', value) end
+    if not (stored_head == head and units >= 0 and units <= 4503599627370496 and units % 1 == 0
             and at >= 0 and at <= 9007199254740991 and at % 1 == 0
-            and stored_p >= 1 and stored_p <= 9007199254740991 and stored_p % 1 == 0) then
+            and (stored_p == p or stored_p >= 1 and stored_p <= 9007199254740991 and stored_p % 1 == 0)) then
         return nil
     end
     if stored_p ~= p then -- live change: whole tokens stay exact
         local tokens = floor(units / stored_p)
         units = tokens * p + min(p - 1, floor((units - tokens * stored_p) / stored_p * p))
     end
-    if now < at and (at - now) * n <= full then return min(full, units), (at - now) * n, at end
-    if now > at then units = units + (now - at) * n end
-    return min(full, units), 0, now
+    local ahead = 0
+    if now >= at then
+        units = units + (now - at) * n
+        at = now
+    elseif (at - now) * n <= full then
+        ahead = (at - now) * n
+    else
+        at = now
+    end
+    if units > full then units = full end
+    return units, ahead, at
 end
 
--- All steps; ops[i] is the first run of their keys, the first of which is KEYS[before + 1]. Of each key, counted from 1: left_of, what
--- can be taken, or false if it holds something else; row_of, its limit; written; of a bucket lag_of and at_of; of another kind
--- state_of, as in kinds.lua.
+-- The steps; ops[i] is the first run of their keys, the first of which is KEYS[before + 1]. Of each key, counted from 1: left_of, what
+-- can be taken, or false if it holds something else; row_of, its kind and parameters; written; of a bucket lag_of and at_of, of
+-- another kind state_of, as in kinds.lua. Written out for buckets, as decide_buckets is.
 local function take_steps(i, before)
+    local ops, values, keys, out = ops, values, KEYS, out
     local left_of, row_of, written, lag_of, at_of, state_of = {}, {}, {}, {}, {}, {}
-    local waits, count = false, #KEYS - before -- waits: some kinds among them tell their waits
+    local waits, count = false, #keys - before -- waits: some kinds among them tell their waits
 
     local function load_other(j, value, row)
         kinds = kinds or make_kinds()
@@ -82,38 +90,39 @@ local function take_steps(i, before)
         return s.left
     end
 
-    local function load_key(j, key, value, row)
-        local free, left, lag, at = value or absent(key), nil, 0, now
-        if free and row[1] < 3 then
-            left, lag, at = load_bucket(row[1], value, row[2], row[3], row[4])
-            if left and lag > 0 then
-                out[size + 1], out[size + 2] = -3, left
-                size = size + 2
+    local loaded = 0
+    while loaded < count do
+        local kind, n, p, full = ops[i], ops[i + 1], ops[i + 2], ops[i + 3]
+        local row, head = {kind, n, p, full}, 0x10B1 + 256 * kind
+        i = i + 1 + PARAMETERS[kind]
+        for j = loaded + 1, loaded + ops[i] do
+            local value, free, left, lag, at = values[before + j], true, full, 0, now
+            if not value then free = absent(keys[before + j]) end
+            if not free then
+                left = false
+            elseif kind > 2 then
+                left = load_other(j, value, row)
+            elseif value then
+                left, lag, at = load_bucket(head, value, n, p, full)
             end
-            if left then
+            left_of[j], lag_of[j], at_of[j], row_of[j], written[j] = left or false, lag, at, row, false
+            if not left then
+                size = size + 1
+                out[size] = free == nil and -2 or -1
+            elseif kind < 3 then
+                if lag > 0 then
+                    out[size + 1], out[size + 2] = -3, left
+                    size = size + 2
+                end
                 size = size + 1
                 out[size] = lag > 0 and lag or left
             end
-        elseif free then
-            left = load_other(j, value, row)
         end
-        left_of[j], lag_of[j], at_of[j], row_of[j], written[j] = left or false, lag, at, row, false
-        if not left then
-            size = size + 1
-            out[size] = free == nil and -2 or -1
-        end
-    end
-
-    local loaded = 0
-    while loaded < count do
-        local row = {ops[i], ops[i + 1], ops[i + 2], ops[i + 3]}
-        i = i + 1 + PARAMETERS[row[1]]
-        for j = loaded + 1, loaded + ops[i] do load_key(j, KEYS[before + j], values[before + j], row) end
         loaded = loaded + ops[i]
         i = i + 1
     end
 
-    local function take(j, s, units, hold)
+    local function take_other(j, s, units, hold)
         s.left = s.left - units
         local reserves = hold and s.kind == 4 and read('<d', hold, 13) or 0
         if reserves > 0 then
@@ -144,30 +153,6 @@ local function take_steps(i, before)
         end
     end
 
-    -- An acquire or a peek. Returns where ops goes on.
-    local function acquire(op, hold, first, past_real, past)
-        local reserves, all = hold and read('<d', hold, 13) > 0, true
-        for at = first, past - 2, 2 do
-            local j, units = ops[at], ops[at + 1]
-            local left = left_of[j]
-            if not left then return past end
-            if at < past_real and units > 0 and (units > left or reserves and is_full(j)) then all = false end
-        end
-        if waits then tell_waits(first, past, reserves) end
-        if op == 2 then return past end
-        for at = first, past - 2, 2 do
-            local j, units = ops[at], ops[at + 1]
-            local left = left_of[j]
-            if all and units > 0 and units <= left and not (reserves and is_full(j)) then
-                if state_of[j] then take(j, state_of[j], units, hold) else left_of[j] = left - units end
-            end
-            -- A full bucket is forgotten, and with it that the clock stepped back.
-            if lag_of[j] > 0 and left_of[j] == row_of[j][4] then at_of[j], lag_of[j] = now, 0 end
-            written[j] = true
-        end
-        return past
-    end
-
     -- With a permit: release, renew, commit, refund. Returns the outcome.
     local function use_hold(op, j, id, amount, ends)
         local s = state_of[j]
@@ -184,11 +169,38 @@ local function take_steps(i, before)
 
     local past = #ops
     while i <= past do
-        local op, j = ops[i], ops[i + 1]
-        if op < 3 then
-            local past_real = i + 4 + 2 * ops[i + 2]
-            i = acquire(op, j ~= 0 and j, i + 4, past_real, past_real + 2 * ops[i + 3])
+        local op, hold = ops[i], ops[i + 1]
+        if op < 3 then -- an acquire or a peek
+            local first, past_real = i + 4, i + 4 + 2 * ops[i + 2]
+            i = past_real + 2 * ops[i + 3]
+            if hold == 0 then hold = nil end
+            local reserves, good, all = hold and read('<d', hold, 13) > 0, true, true
+            for at = first, i - 2, 2 do
+                local j, units = ops[at], ops[at + 1]
+                local left = left_of[j]
+                if not left then
+                    good = false
+                elseif at < past_real and units > 0 and (units > left or reserves and is_full(j)) then
+                    all = false
+                end
+            end
+            if good and waits then tell_waits(first, i, reserves) end
+            if good and op == 1 then
+                for at = first, i - 2, 2 do
+                    local j, units = ops[at], ops[at + 1]
+                    local left = left_of[j]
+                    if all and units <= left and units > 0 and not (reserves and is_full(j)) then
+                        left = left - units
+                        left_of[j] = left
+                        if state_of[j] then take_other(j, state_of[j], units, hold) end
+                    end
+                    -- A full bucket is forgotten, and with it that the clock stepped back.
+                    if lag_of[j] > 0 and left == row_of[j][4] then at_of[j], lag_of[j] = now, 0 end
+                    written[j] = true
+                end
+            end
         else
+            local j = hold
             if left_of[j] then
                 size = size + 1
                 out[size] = use_hold(op, j, ops[i + 2], ops[i + 3], ops[i + 4])
@@ -198,18 +210,17 @@ local function take_steps(i, before)
         end
     end
 
-    -- What has become of a key, or nil, and its expiry.
-    local function store(j, row)
-        local s, left, full = state_of[j], left_of[j], row[4]
-        if s then return kinds.store[s.kind](s) end
-        if left == full then return nil, 0 end
-        return pack('<I2ddd', 0x10B1 + 256 * row[1], row[3], left, at_of[j]), ceil((full - left + lag_of[j]) / (1000 * row[2]))
-    end
-
     for j = 1, count do
         local ok = true
         if written[j] then
-            local key, value, state, expiry = KEYS[before + j], values[before + j], store(j, row_of[j])
+            local key, value, row, s = keys[before + j], values[before + j], row_of[j], state_of[j]
+            local left, full, state, expiry = left_of[j], row[4], nil, 0
+            if s then
+                state, expiry = kinds.store[s.kind](s)
+            elseif left < full then
+                state = pack('<I2ddd', 0x10B1 + 256 * row[1], row[3], left, at_of[j])
+                expiry = ceil((full - left + lag_of[j]) / (1000 * row[2]))
+            end
             if state or value then ok = write(key, value, state, expiry) end
         end
         size = size + 1
