@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: BSD-3-Clause
--- Part of the script that acquire.lua begins: what each kind of limit does with its state, one function for each step.
+-- Part of the script that acquire.lua begins: what each kind of limit but the buckets does with its state.
 --
 --     load(s)        read s.value into s; false: it holds something else
 --     tell(s)        put into the reply what a key is found with
@@ -16,45 +16,6 @@ local function make_kinds()
     local function whole(x, least, most)
         return x >= least and x <= most and x % 1 == 0
     end
-
-    -- Token and leaky buckets (n, p, full), as decide_buckets has them. `at` is the moment up to which a bucket has been refilled;
-    -- when the clock stepped back, by at most one fill time, it stays ahead and lag = (at - now)*n units must pass before
-    -- anything returns.
-    load[1] = function(s)
-        local n, p, full = s.a, s.b, s.c
-        s.left, s.lag, s.at = full, 0, now
-        if not s.value then return true end
-        local magic, version, stored_p, units, at
-        if #s.value == 26 then magic, version, stored_p, units, at = read('<BBddd', s.value) end
-        if not (magic == 0xB1 and version == 0x10 + s.kind and whole(stored_p, 1, 9007199254740991)
-                and whole(units, 0, 4503599627370496) and whole(at, 0, 9007199254740991)) then
-            return false
-        end
-        if stored_p ~= p then -- live change: whole tokens stay exact
-            local tokens = floor(units / stored_p)
-            units = tokens * p + min(p - 1, floor((units - tokens * stored_p) / stored_p * p))
-        end
-        if now < at and (at - now) * n <= full then
-            s.at, s.lag = at, (at - now) * n
-        elseif now > at then
-            units = units + (now - at) * n
-        end
-        s.left = min(full, units)
-        return true
-    end
-    tell[1] = function(s)
-        if s.lag > 0 then
-            out[size + 1], out[size + 2] = -3, s.left
-            size = size + 2
-        end
-        size = size + 1
-        out[size] = s.lag > 0 and s.lag or s.left
-    end
-    store[1] = function(s)
-        if s.left == s.c then return nil, 0 end
-        return pack('<BBddd', 0xB1, 0x10 + s.kind, s.b, s.left, s.at), ceil((s.c - s.left + s.lag) / (1000 * s.a))
-    end
-    load[2], tell[2], store[2] = load[1], tell[1], store[1]
 
     -- Holds: the leases and reservations in a state, 28 bytes each from s.from on: when it ends, its units, its id. Those from
     -- s.first to s.last live, but for s.dead; those made by this call are in s.tail, {when, units, id}. All of them are in the
