@@ -18,8 +18,9 @@ local function make_kinds()
     end
 
     -- Holds: the leases and reservations in a state, 28 bytes each from s.from on: when it ends, its units, its id. Those from
-    -- s.first to s.last live, but for s.dead; those made by this call are in s.tail, {when, units, id}. All of them are in the
-    -- order in which they end, those of the tail last. s.held units in s.holds holds, the last of which ends at s.latest.
+    -- s.first to s.last live, but for s.dead; those made by this call are in s.made, {when, units, id}. Each are in the order in
+    -- which they end, and come together when they are written. s.held units in s.holds holds, the last of which ends at
+    -- s.latest. A call may make, take out and ask a thousand times, of 8192 holds: none of it goes through all of them each time.
     local HOLDS_MOST = 8192
 
     local function hold_at(s, k)
@@ -29,27 +30,24 @@ local function make_kinds()
     end
 
     local function set_latest(s)
-        local newest = s.tail[#s.tail]
+        local newest = s.made[#s.made]
         while s.last >= s.first and s.dead[s.last] do s.last = s.last - 1 end
-        s.latest = newest and newest[1] or s.last >= s.first and hold_at(s, s.last) or 0
+        s.latest = math.max(newest and newest[1] or 0, s.last >= s.first and hold_at(s, s.last) or 0)
+        if s.holds > 0 and s.latest <= now then s.latest = now + 1 end -- not in order: a damaged state
     end
 
-    -- Move all of them into the tail, `shift` microseconds later.
-    local function unfold(s, shift)
-        local tail = {}
+    -- As if all of them were made now, `shift` microseconds later.
+    local function move(s, shift)
         for k = s.first, s.last do
-            if not s.dead[k] then
-                local when, units = hold_at(s, k)
-                local at = s.from + 28 * k - 12
-                tail[#tail + 1] = {when + shift, units, s.value:sub(at, at + 11)}
-            end
+            local when, units = hold_at(s, k)
+            local at = s.from + 28 * k - 12
+            s.made[k] = {when + shift, units, s.value:sub(at, at + 11)}
         end
-        for _, hold in ipairs(s.tail) do tail[#tail + 1] = hold end
-        s.first, s.last, s.dead, s.tail = 1, 0, {}, tail
+        s.last = 0
     end
 
     local function load_holds(s, from, held)
-        s.from, s.first, s.last, s.dead, s.tail, s.held, s.latest = from, 1, 0, {}, {}, held, 0
+        s.from, s.first, s.last, s.dead, s.made, s.held, s.latest = from, 1, 0, {}, {}, held, 0
         if from then s.last = (#s.value - from + 1) / 28 end
         s.holds = s.last
         return s.last <= HOLDS_MOST and s.last % 1 == 0 and held >= s.last
@@ -62,9 +60,9 @@ local function make_kinds()
             if when > now then break end
             s.first, s.holds, s.held = s.first + 1, s.holds - 1, s.held - units
         end
-        while s.tail[1] and s.tail[1][1] <= now do
-            s.holds, s.held = s.holds - 1, s.held - s.tail[1][2]
-            table.remove(s.tail, 1)
+        while s.made[1] and s.made[1][1] <= now do
+            s.holds, s.held = s.holds - 1, s.held - s.made[1][2]
+            table.remove(s.made, 1)
         end
         set_latest(s)
         return s.held >= s.holds and (s.held == 0) == (s.holds == 0)
@@ -76,78 +74,136 @@ local function make_kinds()
         if s.kind == 7 and s.holds >= HOLDS_MOST then s.left = min(s.left, 0) end
     end
 
+    -- One hold more or, with -1, fewer. A damaged state's units may not add up: then as many as there are holds, or none.
+    local function count_hold(s, one, units)
+        s.holds = s.holds + one
+        s.held = s.holds > 0 and min(math.max(s.holds, s.held + one * units), 9007199254740991) or 0
+    end
+
+    -- The first of from … past - 1 that passes, as all do after it; else `past`.
+    local function halve(from, past, test)
+        while from < past do
+            local middle = floor((from + past) / 2)
+            if test(middle) then past = middle else from = middle + 1 end
+        end
+        return from
+    end
+
     local function add_hold(s, when, units, id)
-        if when < s.latest and s.first <= s.last then unfold(s, 0) end
-        local tail = s.tail
-        local k = #tail
-        while k > 0 and tail[k][1] > when do k = k - 1 end
-        table.insert(tail, k + 1, {when, units, id})
-        s.held, s.holds = s.held + units, s.holds + 1
+        local made = s.made
+        local k = #made + 1
+        if k > 1 and made[k - 1][1] > when then k = halve(1, k, function(i) return made[i][1] > when end) end
+        table.insert(made, k, {when, units, id})
+        if s.back and #s.back > 0 and when < s.ends[#s.back] then s.back = nil end
+        count_hold(s, 1, units)
         if when > s.latest then s.latest = when end
         count_left(s)
     end
 
-    -- Take a hold out; its units, or nil if there is none of this id.
-    local function remove_hold(s, id)
-        for k, hold in ipairs(s.tail) do
-            if hold[3] == id then
-                table.remove(s.tail, k)
-                s.held, s.holds = s.held - hold[2], s.holds - 1
-                set_latest(s)
-                count_left(s)
-                return hold[2]
+    -- Which of those stored has this id. After a few have been looked for it pays to know them all.
+    local function stored_at(s, id)
+        if s.last < s.first then return end
+        s.sought = (s.sought or 0) + 1
+        if s.sought <= 16 then
+            local at = s.from + 28 * (s.first - 1) + 16
+            while true do
+                at = s.value:find(id, at, true)
+                local k = at and (at - s.from - 16) / 28 + 1
+                if not k or k > s.last then return end
+                if k % 1 == 0 and not s.dead[k] then return k end
+                at = at + 1
             end
         end
-        local at = s.last >= s.first and s.from + 28 * (s.first - 1) + 16
-        while at do
-            at = s.value:find(id, at, true)
-            local k = at and (at - s.from - 16) / 28 + 1
-            if k and k % 1 == 0 and k <= s.last and not s.dead[k] then
-                local _, units = hold_at(s, k)
-                s.dead[k] = true
-                s.held, s.holds = math.max(0, s.held - units), s.holds - 1
-                set_latest(s)
-                count_left(s)
-                return units
+        if not s.index then
+            s.index = {}
+            for k = s.last, s.first, -1 do
+                local at = s.from + 28 * k - 12
+                if not s.dead[k] then s.index[s.value:sub(at, at + 11)] = k end
             end
-            at = at and at + 1
         end
+        local k = s.index[id]
+        return k and not s.dead[k] and k or nil
     end
 
-    -- When `units` have come back and `count` holds have ended.
-    local function freed(s, units, count)
-        local when, back, ended, of = now, 0, 0, nil
-        for k = s.first, s.last do
-            if not s.dead[k] then
-                when, of = hold_at(s, k)
-                back, ended = back + of, ended + 1
-                if back >= units and ended >= count then return when end
+    -- Take a hold out; its units, or nil if there is none of this id.
+    local function remove_hold(s, id)
+        local k, units = stored_at(s, id), nil
+        if k then
+            local _
+            _, units = hold_at(s, k)
+            s.dead[k] = true
+            if s.back and k < s.ahead then s.back = nil end
+        else
+            for i, hold in ipairs(s.made) do
+                if hold[3] == id then
+                    units, s.back = hold[2], nil
+                    table.remove(s.made, i)
+                    break
+                end
             end
         end
-        for _, hold in ipairs(s.tail) do
-            when, back, ended = hold[1], back + hold[2], ended + 1
-            if back >= units and ended >= count then return when end
+        if not units then return nil end
+        count_hold(s, -1, units)
+        set_latest(s)
+        count_left(s)
+        return units
+    end
+
+    -- When `units` have come back and `count` holds have ended: not now, whatever a damaged state says. The holds are gone through
+    -- once, as far as need be: s.ends[i] is when i of them have ended, s.back[i] how many units those are; s.ahead and s.ahead_made
+    -- are the first that were not looked at.
+    local function freed(s, units, count)
+        if not s.back then s.ends, s.back, s.ahead, s.ahead_made = {}, {}, s.first, 1 end
+        local ends, back, made = s.ends, s.back, s.made
+        local n = #back
+        while n < count or n == 0 or back[n] < units do
+            while s.ahead <= s.last and s.dead[s.ahead] do s.ahead = s.ahead + 1 end
+            local when, of
+            if s.ahead <= s.last then when, of = hold_at(s, s.ahead) end
+            local hold = made[s.ahead_made]
+            if hold and (not when or hold[1] < when) then
+                when, of = hold[1], hold[2]
+                s.ahead_made = s.ahead_made + 1
+            elseif when then
+                s.ahead = s.ahead + 1
+            else
+                break
+            end
+            n = n + 1
+            ends[n], back[n] = when, (back[n - 1] or 0) + of
         end
-        return when
+        local k = halve(math.max(1, count), n, function(i) return back[i] >= units end)
+        return math.max(ends[k] or now, now + 1)
     end
 
     local function pack_holds(s, header)
         local parts, from = {header}, s.first
-        local function copy(to)
-            if to >= from then
-                parts[#parts + 1] = s.value:sub(s.from + 28 * (from - 1), s.from + 28 * to - 1)
+        local function copy(past)
+            if past > from then
+                parts[#parts + 1] = s.value:sub(s.from + 28 * (from - 1), s.from + 28 * (past - 1) - 1)
             end
         end
-        if next(s.dead) then
-            for k = s.first, s.last do
-                if s.dead[k] then
-                    copy(k - 1)
-                    from = k + 1
+        local function copy_living(past)
+            if next(s.dead) then
+                for k = from, past - 1 do
+                    if s.dead[k] then
+                        copy(k)
+                        from = k + 1
+                    end
                 end
             end
+            copy(past)
+            from = past
         end
-        copy(s.last)
-        for _, hold in ipairs(s.tail) do parts[#parts + 1] = pack('<dd', hold[1], hold[2]) .. hold[3] end
+        for _, hold in ipairs(s.made) do
+            local past = s.last + 1
+            if from < past and hold_at(s, s.last) > hold[1] then
+                past = halve(from, past, function(k) return hold_at(s, k) > hold[1] end)
+            end
+            if from < past then copy_living(past) end
+            parts[#parts + 1] = pack('<dd', hold[1], hold[2]) .. hold[3]
+        end
+        copy_living(s.last + 1)
         return table.concat(parts)
     end
 
@@ -376,10 +432,10 @@ local function make_kinds()
         if now >= at then
             at = now
         elseif at - now > s.b then
-            unfold(s, now - at)
+            move(s, now - at)
             at = now
         end
-        if not drop_ended(s) then return false end
+        if not drop_ended(s) or at + s.b > 9007199254740992 then return false end
         s.at = at
         count_left(s)
         return true
