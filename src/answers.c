@@ -32,12 +32,6 @@ void hr_answer_note_failure(hr_dispatch *dispatch, int error)
 
 /* --------------------------------------------------------------------------------------------- giving back -- */
 
-static bool part_holds(const hr_extra *extra, const hr_part *part)
-{
-    unsigned kind = part->ticket.limit->policy.kind;
-    return kind == HIRATE_KIND_CONCURRENCY || (kind == HIRATE_KIND_QUOTA && extra->hold_us);
-}
-
 /* Without memory or room it is left to end by itself. */
 static void give_back(hr_dispatch *dispatch, const hr_request *from, const hr_part *part)
 {
@@ -74,7 +68,7 @@ static void give_back_all(hr_dispatch *dispatch, const hr_request *request)
 {
     const hr_extra *extra = request->extra;
     for (uint32_t i = 0; i < extra->count; i++) {
-        if (part_holds(extra, &extra->parts[i]))
+        if (hr_decide_holds(&extra->parts[i].ticket.limit->policy, extra->hold_us))
             give_back(dispatch, request, &extra->parts[i]);
     }
 }

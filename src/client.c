@@ -20,7 +20,6 @@
 #include <string.h>
 
 #define CALLBACKS_A_TURN 1024
-#define DAY_MS           86400000
 
 struct hirate {
     hr_dispatch dispatch; /* first: the link's events get one pointer for both */
@@ -149,11 +148,6 @@ static void count_by_policy(hr_counters *counters, const hr_answer *answer, enum
         ++*(op == HIRATE_OP_RESET ? &stats->resets : &stats->permits);
 }
 
-static bool is_shadow(const hr_limit *limit)
-{
-    return (limit->value.flags & HIRATE_LIMIT_SHADOW) != 0;
-}
-
 /* All limits of a request count what it came to; a shadow what itself said. */
 static void count_by_policies(const hr_answer *answer, enum hirate_op op, const hr_limit *limit, const hr_extra *extra)
 {
@@ -163,7 +157,7 @@ static void count_by_policies(const hr_answer *answer, enum hirate_op op, const 
     }
     for (uint32_t i = 0; i < extra->count; i++) {
         const hr_part *part = &extra->parts[i];
-        bool own = extra->decided && is_shadow(part->ticket.limit);
+        bool own = extra->decided && hr_limit_is_shadow(part->ticket.limit);
         count_by_policy(part->ticket.limit->counters, answer, op, own ? part->decision.verdict : answer->verdict);
     }
 }
@@ -175,7 +169,7 @@ static hirate_limit_result said_by(const hr_limit *limit, const hr_decision *dec
     return (hirate_limit_result){
         .struct_size = sizeof(hirate_limit_result),
         .verdict = decision->verdict,
-        .shadow = is_shadow(limit),
+        .shadow = hr_limit_is_shadow(limit),
         .policy_kind = limit->policy.kind,
         .policy = limit->policy.name,
         .remaining = decision->remaining,
@@ -437,9 +431,9 @@ static int check_request(const hirate_request *request, hirate_error *error)
     int rc = hr_check_request(request, error);
     if (rc)
         return rc;
-    if (request->deadline_ms < 0 || request->deadline_ms > DAY_MS)
+    if (request->deadline_ms < 0 || request->deadline_ms > HR_DAY_MS)
         return hr_fail(error, HIRATE_EINVAL, "deadline_ms: %lld; accepted: 1 to %d milliseconds, or 0 for the client's",
-                       (long long)request->deadline_ms, DAY_MS);
+                       (long long)request->deadline_ms, HR_DAY_MS);
     if (!request->cb)
         return hr_fail(error, HIRATE_EINVAL, "cb: is NULL; accepted: a function");
     return 0;

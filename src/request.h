@@ -46,6 +46,9 @@ typedef struct hr_answer {
     hr_reason *reason; /* says it better, unless NULL */
 } hr_answer;
 
+/* The reason of HIRATE_ENOENT. */
+#define HR_REASON_GONE "the reservation is gone before its time: committed, refunded or reset"
+
 struct hr_key;
 struct hr_request;
 
