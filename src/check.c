@@ -171,8 +171,8 @@ static bool is_plain(const hirate_request *request)
 {
     return request && request->struct_size == sizeof *request && request->version == HIRATE_REQUEST_VERSION &&
            request->op >= HIRATE_OP_ACQUIRE && request->op <= HIRATE_OP_RESET && !request->more_count &&
-           !request->hold_us && !request->permit && request->limit && request->name && request->name_len <= HIRATE_NAME_MAX &&
-           request->cost <= HIRATE_COST_MAX;
+           !request->hold_us && !request->permit && request->limit && request->name &&
+           request->name_len <= HIRATE_NAME_MAX && request->cost <= HIRATE_COST_MAX;
 }
 
 int hr_check_request(const hirate_request *request, hirate_error *error)

@@ -2,12 +2,13 @@
 /*
  * client: what a caller sees: checks on the way in, callbacks on the way out, and the client's place in the loop.
  *
- * The loop enters a client in three places: its timer, its deferred call, and the link's descriptor (on_settled). Each does
- * its work on the layers below, then runs callbacks in deliver(), and nowhere else. So no callback runs inside a call of the
- * caller's, nor while the link or hiredis is on the stack, and a callback may do anything, also close. The client is destroyed
- * by leave(), the last thing each entry does.
+ * The loop enters a client in three places: its timer, its deferred call, and the link's descriptor (on_settled). Each
+ * does its work on the layers below, then runs callbacks in deliver(), and nowhere else. So no callback runs inside a
+ * call of the caller's, nor while the link or hiredis is on the stack, and a callback may do anything, also close. The
+ * client is destroyed by leave(), the last thing each entry does.
  *
- * A turn of the loop ends with the deferred call. It flushes what the turn has submitted, so every delivery asks for it.
+ * A turn of the loop ends with the deferred call. It flushes what the turn has submitted, so every delivery asks for
+ * it.
  */
 #include "check.h"
 #include "clock.h"
@@ -123,7 +124,7 @@ static void count_verdict(hirate_policy_stats *stats, enum hirate_source source,
         stats->denied_cache++;
         break;
     case HIRATE_SOURCE_FAIL_OPEN:
-        ++*(allowed ? &stats->allowed_open : &stats->denied_closed);
+        stats->allowed_open++;
         break;
     case HIRATE_SOURCE_FAIL_CLOSED:
         stats->denied_closed++;
@@ -133,7 +134,8 @@ static void count_verdict(hirate_policy_stats *stats, enum hirate_source source,
     }
 }
 
-static void count_by_policy(hr_counters *counters, const hr_answer *answer, enum hirate_op op, enum hirate_verdict verdict)
+static void count_by_policy(hr_counters *counters, const hr_answer *answer, enum hirate_op op,
+                            enum hirate_verdict verdict)
 {
     if (!counters)
         return;
@@ -477,8 +479,8 @@ static hirate_request request_for(enum hirate_op op, const hirate_limit *limit, 
     return request;
 }
 
-int hirate_acquire(hirate *h, const hirate_limit *limit, const void *name, size_t name_len, uint64_t cost, hirate_cb *cb,
-                   void *user)
+int hirate_acquire(hirate *h, const hirate_limit *limit, const void *name, size_t name_len, uint64_t cost,
+                   hirate_cb *cb, void *user)
 {
     hirate_request request = request_for(HIRATE_OP_ACQUIRE, limit, name, name_len);
     request.cost = cost;
@@ -540,7 +542,8 @@ int hirate_cancel(hirate *h, uint64_t id)
     if (!h)
         return HIRATE_EINVAL;
     if (h->closing)
-        return hr_fail(&h->last_error, HIRATE_ENOENT, "id: the client is closing, everything pending is being answered");
+        return hr_fail(&h->last_error, HIRATE_ENOENT,
+                       "id: the client is closing, everything pending is being answered");
     if (want_turn_end(h))
         return hr_fail(&h->last_error, HIRATE_ELOOP, "the event loop refused a deferred call");
     if (hr_dispatch_cancel(&h->dispatch, id))

@@ -58,7 +58,8 @@ static void take_over(const hirate_result *result, hr_answer *answer)
 static void take_over_part(hr_part *part, const hirate_limit_result *said)
 {
     size_t len = strlen(said->permit);
-    part->decision = (hr_decision){said->verdict, said->remaining, said->retry_after_ms, said->reset_ms, said->delay_ms};
+    part->decision =
+        (hr_decision){said->verdict, said->remaining, said->retry_after_ms, said->reset_ms, said->delay_ms};
     part->took = len > 0;
     if (len > 0)
         memcpy(part->permit, said->permit, len + 1); /* shorter than one with a prefix */
@@ -171,7 +172,8 @@ void hr_fallback_decide(hr_fallback *fallback, const hr_fallback_request *reques
     }
 }
 
-void hr_fallback_use_permit(hr_fallback *fallback, enum hirate_op op, const char *permit, uint64_t amount, hr_answer *answer)
+void hr_fallback_use_permit(hr_fallback *fallback, enum hirate_op op, const char *permit, uint64_t amount,
+                            hr_answer *answer)
 {
     hirate_request request;
     hirate_result result;

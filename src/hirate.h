@@ -124,8 +124,8 @@ enum hirate_on_failure {
     HIRATE_ON_FAILURE_ERROR = 0,  /* no verdict: the caller decides */
     HIRATE_ON_FAILURE_OPEN = 1,   /* allowed, remaining 0: admits without bound while Redis is away */
     HIRATE_ON_FAILURE_CLOSED = 2, /* denied until the client asks Redis again (retry_after_ms) */
-    HIRATE_ON_FAILURE_LOCAL = 3   /* decided in this process by local_share of the limit (a bucket's capacity and rate, a
-                                     window's limit): each process admits at most that share, beside what Redis
+    HIRATE_ON_FAILURE_LOCAL = 3   /* decided in this process by local_share of the limit (a bucket's capacity and rate,
+                                     a window's limit): each process admits at most that share, beside what Redis
                                      admitted */
 };
 
@@ -148,9 +148,9 @@ typedef struct hirate_rate {
  * value, so it may be static, on the stack or built anew for each call. Initialise it with a macro below, a
  * hirate_limit_…() function or hirate_limit_parse(). Fields that its kind does not use are zero.
  *
- *     token bucket    capacity, rate                     a cost is taken while there are tokens; they return at the rate
- *     leaky bucket    capacity, rate                     the same as a queue that drains at the rate: what is allowed is
- *                                                        told when its turn comes (delay_ms)
+ *     token bucket    capacity, rate                     takes a cost while there are tokens; they return at the rate
+ *     leaky bucket    capacity, rate                     the same as a queue that drains at the rate: what is allowed
+ *                                                        is told when its turn comes (delay_ms)
  *     fixed window    capacity, window_us                in each window; around an edge twice the limit may pass
  *     quota           capacity, per, offset_minutes      in each hour, day, week or month of the calendar
  *     sliding log     capacity, window_us                in any interval as long as the window; remembers each acquire
@@ -164,9 +164,9 @@ typedef struct hirate_limit {
     uint16_t version;
     uint16_t kind;        /* enum hirate_kind */
     const char *policy;   /* its name: part of the Redis key. 1 … 64 of [A-Za-z0-9._-] */
-    uint64_t capacity;    /* a bucket: most tokens it holds, and the largest burst: 0 … 2^52. A window: its limit L, what
-                             may be used in it: 0 … 2^53-1; of a sliding log 0 … 8192; of a sliding window 0 … 2^52.
-                             Of concurrency what may be held at once: 0 … 2^53-1. 0 lets only cost 0 pass */
+    uint64_t capacity;    /* a bucket: most tokens it holds, and the largest burst: 0 … 2^52. A window: its limit L,
+                             what may be used in it: 0 … 2^53-1; of a sliding log 0 … 8192; of a sliding window
+                             0 … 2^52. Of concurrency what may be held at once: 0 … 2^53-1. 0 lets only cost 0 pass */
     hirate_rate rate;     /* a bucket: refill */
     uint32_t flags;       /* HIRATE_LIMIT_…, or 0 */
     uint32_t on_failure;  /* enum hirate_on_failure */
@@ -548,9 +548,9 @@ typedef struct hirate_pair {
  * a reservation where a lease's is asked for or the other way round, is HIRATE_EINVAL at submission.
  *     release   used: 1 if it was held, 0 if it had ended
  *     renew     allowed, or denied (HIRATE_NEVER) if it had ended
- *     commit    allowed, and charged; late: the reservation had ended, the current window was charged. HIRATE_ENOENT: it
- *               is gone before its time: committed, refunded or reset; so an unanswered commit can be tried again within
- *               its time
+ *     commit    allowed, and charged; late: the reservation had ended, the current window was charged. HIRATE_ENOENT:
+ *               it is gone before its time: committed, refunded or reset; so an unanswered commit can be tried again
+ *               within its time
  *     refund    used: 1 if it was there
  * An acquire that was written, but is answered before Redis' verdict comes (canceled, past its deadline, the connection
  * lost, the client closed), may have taken a lease or reservation: the client gives it back by itself if it can.
@@ -562,16 +562,16 @@ typedef struct hirate_request {
     const hirate_limit *limit;
     const void *name;          /* any bytes; may be NULL when name_len is 0 */
     size_t name_len;           /* 0 … 1024 */
-    uint64_t cost;             /* tokens, or units of the limit: 0 … 2^53-1; of a commit the amount to charge; not used by
-                                  a reset, release, renew or refund. Default 1 */
+    uint64_t cost;             /* tokens, or units of the limit: 0 … 2^53-1; of a commit the amount to charge; not used
+                                  by a reset, release, renew or refund. Default 1 */
     int64_t deadline_ms;       /* from submission, 1 … 86400000; 0 (default): the client's */
     hirate_cb *cb;             /* never NULL */
     void *user;
     const hirate_pair *more;   /* acquire, peek: further limits that must admit too, more_count of them. Default NULL */
     size_t more_count;         /* 0 … HIRATE_PAIRS_MAX - 1 */
-    uint64_t hold_us;          /* acquire: reserve under the quotas among the limits, for so long, 1 … 2^52 us; there must
-                                  be one. Under one that holds HIRATE_HOLDS_MAX reservations it is denied. 0 (default):
-                                  charge */
+    uint64_t hold_us;          /* acquire: reserve under the quotas among the limits, for so long, 1 … 2^52 us; there
+                                  must be one. Under one that holds HIRATE_HOLDS_MAX reservations it is denied.
+                                  0 (default): charge */
     const char *permit;        /* release, renew, commit, refund: the permit, NUL-terminated; limit and name are not
                                   used then. With any other operation NULL (default) */
 } hirate_request;

@@ -37,7 +37,8 @@ static int check_ms(const char *field, int64_t value, hirate_error *error)
 {
     if (value >= 1 && value <= HR_DAY_MS)
         return 0;
-    return hr_fail(error, HIRATE_EINVAL, "%s: %lld; accepted: 1 to %d milliseconds", field, (long long)value, HR_DAY_MS);
+    return hr_fail(error, HIRATE_EINVAL, "%s: %lld; accepted: 1 to %d milliseconds", field, (long long)value,
+                   HR_DAY_MS);
 }
 
 static int check_count(const char *field, uint32_t value, uint32_t most, hirate_error *error)

@@ -14,10 +14,11 @@
 #define REFUSED     (-2.0)
 #define LAG_FOLLOWS (-3.0)
 
-/* MessagePack: https://github.com/msgpack/msgpack/blob/master/spec.md, integers and arrays. */
+/* MessagePack: https://github.com/msgpack/msgpack/blob/master/spec.md, integers, short strings and arrays. */
 enum { MSGPACK_I8 = 0xd0, MSGPACK_I16 = 0xd1, MSGPACK_I32 = 0xd2, MSGPACK_I64 = 0xd3 };
 enum { MSGPACK_U8 = 0xcc, MSGPACK_U16 = 0xcd, MSGPACK_U32 = 0xce, MSGPACK_U64 = 0xcf };
-enum { MSGPACK_FIXARRAY = 0x90, MSGPACK_FIXSTR = 0xa0, MSGPACK_ARRAY16 = 0xdc, MSGPACK_ARRAY32 = 0xdd, MSGPACK_MINUS_ONE = 0xff };
+enum { MSGPACK_FIXARRAY = 0x90, MSGPACK_ARRAY16 = 0xdc, MSGPACK_ARRAY32 = 0xdd };
+enum { MSGPACK_FIXSTR = 0xa0, MSGPACK_MINUS_ONE = 0xff };
 
 static void put_big_endian(char *to, uint64_t value, unsigned bytes)
 {
@@ -499,7 +500,8 @@ void hr_script_set_wait(const hr_policy *policy, hr_moment *moment, int64_t wait
         moment->log.older_count = 1;
         return;
     }
-    hr_holds *holds = policy->kind == HIRATE_KIND_QUOTA ? &moment->window.window.reservations : &moment->concurrency.leases;
+    hr_holds *holds =
+        policy->kind == HIRATE_KIND_QUOTA ? &moment->window.window.reservations : &moment->concurrency.leases;
     stand_in->hold = (hr_hold){.until_us = wait_us, .units = UINT64_MAX};
     *holds = (hr_holds){&stand_in->hold, 1};
 }

@@ -91,7 +91,8 @@ static int take_permit(hr_dispatch *dispatch, hr_request *request, const hr_perm
 /* ---------------------------------------------------------------------------------------------- answers at once -- */
 
 /* If it is known that Redis would deny this, say so in its stead. */
-static bool answer_from_denial(hr_dispatch *dispatch, const hirate_request *from, const hr_request *request, hr_answer *with)
+static bool answer_from_denial(hr_dispatch *dispatch, const hirate_request *from, const hr_request *request,
+                               hr_answer *with)
 {
     const hr_limit *limit = request->ticket.limit;
     if (request->extra || !(limit->value.flags & HIRATE_LIMIT_CACHE_DENIALS) || from->op != HIRATE_OP_ACQUIRE ||
@@ -131,7 +132,8 @@ static bool answer_from_breaker(hr_dispatch *dispatch, hr_request *request, cons
 }
 
 /* Of what this process took by itself, as Redis could not answer. */
-static bool answer_own_permit(hr_dispatch *dispatch, const hirate_request *from, const hr_permit *permit, hr_answer *with)
+static bool answer_own_permit(hr_dispatch *dispatch, const hirate_request *from, const hr_permit *permit,
+                              hr_answer *with)
 {
     if (!hr_op_uses_permit(from->op) || permit->prefix[0])
         return false;

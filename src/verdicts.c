@@ -26,7 +26,8 @@ static void note_denial(hr_dispatch *dispatch, const hr_call *call, const hr_cal
     hr_batch_note_denial(&dispatch->batch, entry, denial);
 }
 
-static void answer_decided(hr_dispatch *dispatch, hr_request **asked, const hr_decision *decision, bool took, int64_t now_us)
+static void answer_decided(hr_dispatch *dispatch, hr_request **asked, const hr_decision *decision, bool took,
+                           int64_t now_us)
 {
     hr_request *request = *asked;
     if (!request)
@@ -111,7 +112,7 @@ static void answer_entry(hr_dispatch *dispatch, hr_call *call, const hr_call_key
 static hr_script_found next_found(hr_script_reply *reply, const hr_call *call, const hr_call_key *entry)
 {
     return hr_call_is_reset(call, entry) ? hr_script_next_reset(reply)
-                                                           : hr_script_next(reply, &entry->limit->policy, entry->runs);
+                                         : hr_script_next(reply, &entry->limit->policy, entry->runs);
 }
 
 /* ---------------------------------------------------------------------------------------------------- steps -- */
@@ -139,8 +140,8 @@ static enum hr_script_what written_of(const hr_call *call, const hr_step *step)
 }
 
 /* Only the keys that were not what they should be: an error for what asked for them, and for nothing else. */
-static void answer_exception(hr_dispatch *dispatch, const hr_step *step, enum hr_script_what what, enum hirate_charge charge,
-                             int64_t now_us)
+static void answer_exception(hr_dispatch *dispatch, const hr_step *step, enum hr_script_what what,
+                             enum hirate_charge charge, int64_t now_us)
 {
     bool foreign = what == HR_FOUND_FOREIGN;
     hr_answer with = {.error = foreign ? HIRATE_ESTATE : HIRATE_EREDIS,
@@ -185,8 +186,8 @@ static void keep_parts(const hr_call *call, const hr_step *step, const hr_joint_
 }
 
 /* Set up what the step is decided with: of a peek copies. */
-static bool load_parts(hr_call *call, const hr_step *step, hr_script_reply *reply, hr_joint_part *parts, hr_moment *copies,
-                       hr_script_stand_in *stand_ins)
+static bool load_parts(hr_call *call, const hr_step *step, hr_script_reply *reply, hr_joint_part *parts,
+                       hr_moment *copies, hr_script_stand_in *stand_ins)
 {
     for (uint32_t i = 0; i < step->count; i++) {
         const hr_step_ref *ref = &call->refs[step->first + i];
