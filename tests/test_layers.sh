@@ -20,7 +20,7 @@ layer()
     answers.[ch] | batch.[ch] | call.[ch] | denials.[ch] | dispatch.[ch] | fallback.[ch] | key.h) echo 5 ;;
     limit_set.[ch] | request.[ch] | submit.[ch] | verdicts.[ch]) echo 5 ;;
     api.c | check.[ch] | client.[ch] | hold_list.[ch] | local*.[ch] | log_buffer.[ch]) echo 6 ;;
-    limits_file.c | options.[ch]) echo 6 ;;
+    limits_file.c | options.[ch] | results.[ch]) echo 6 ;;
     *) echo "unknown" ;;
     esac
 }
