@@ -70,7 +70,8 @@ local function take_steps(i, k)
         i = i + 1
     end
 
-    -- What an acquire that is written leaves of a bucket: a full one is forgotten, and with it that the clock stepped back.
+    -- What an acquire that is written leaves of a bucket: a full one is forgotten, and with it that the clock stepped
+    -- back.
     local function keep(s)
         s.written = true
         if s.kind < 3 and s.left == s.c then s.at, s.lag = now, 0 end
