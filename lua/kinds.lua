@@ -3,12 +3,13 @@
 --
 --     load(s)        read s.value into s; false: it holds something else
 --     tell(s)        put into the reply what a key is found with
---     wait(s, take)  when there will be room for `take`, more than s.left but not above the limit. Only kinds whose client
---                    cannot tell that from what it was told
+--     wait(s, take, reserves)
+--                    when there will be room for `take`, more than s.left but not above the limit; `reserves`: for one
+--                    reservation more. Only kinds whose client cannot tell that from what it was told
 --     store(s)       what to write, and the expiry in milliseconds: 0 means delete
 --
--- s is a key's state during the call: kind, a, b, c (its limit's parameters), value (what was stored, or false), left (what can be
--- taken), taken (what was). Whoever takes changes these two; tell comes before, store after.
+-- s is a key's state during the call: kind, a, b, c (its limit's parameters), value (what was stored, or false), left
+-- (what can be taken), taken (what was). Whoever takes changes these two; tell comes before, store after.
 local function make_kinds()
     local DAY, HOUR = 86400000000, 3600000000
     local load, tell, wait, store = {}, {}, {}, {}
@@ -236,8 +237,8 @@ local function make_kinds()
         return start, start + days * DAY
     end
 
-    -- Fixed window (limit, window) and quota (limit, per, offset + one day). Stepped back before the window by more than its
-    -- length: the window of now; used, and what is held, stays.
+    -- Fixed window (limit, window) and quota (limit, per, offset + one day). Stepped back before the window by more
+    -- than its length: the window of now; used, and what is held, stays.
     load[3] = function(s)
         local start, stop, used, held, from = nil, nil, 0, 0, nil
         if s.value then
@@ -302,16 +303,17 @@ local function make_kinds()
         return pack_holds(s, pack('<BBdddd', 0xB1, 0x14, s.start, s.stop, used, s.held)), ceil((stop - now) / 1000)
     end
 
-    -- Sliding window (limit, window, tick): two counters. Stepped back before the window by at most its length: reckoned as at its
-    -- start; further, or after a change of the length, both count as this window's.
+    -- Sliding window (limit, window, tick): two counters. Stepped back before the window by at most its length:
+    -- reckoned as at its start; further, or after a change of the length, both count as this window's.
     load[6] = function(s)
         local limit, window, tick = s.a, s.b, s.c
         local start, prev, cur = now - now % window, 0, 0
         if s.value then
             local magic, version, w, b, p, c
             if #s.value == 34 then magic, version, w, b, p, c = read('<BBdddd', s.value) end
-            if not (magic == 0xB1 and version == 0x16 and whole(w, 1, 4503599627370496) and whole(b, 0, 9007199254740991)
-                    and b % w == 0 and whole(p, 0, 9007199254740991) and whole(c, 0, 9007199254740991) and p + c > 0) then
+            if not (magic == 0xB1 and version == 0x16 and whole(w, 1, 4503599627370496)
+                    and whole(b, 0, 9007199254740991) and b % w == 0 and whole(p, 0, 9007199254740991)
+                    and whole(c, 0, 9007199254740991) and p + c > 0) then
                 return false
             end
             if w ~= window or b - now > window then
@@ -342,9 +344,9 @@ local function make_kinds()
         return pack('<BBdddd', 0xB1, 0x16, s.b, s.start, s.prev, cur), ceil((s.start - now + lasts * s.b) / 1000)
     end
 
-    -- Sliding log (limit, window). Entries are found by halving, as their times rise and their units add up; those in between are
-    -- copied as they are. Later than now by more than a window: they move to now. s.gone units have gone; those of the entries
-    -- from s.first to before s.past are older than `at`, where at_units have been taken.
+    -- Sliding log (limit, window). Entries are found by halving, as their times rise and their units add up; those in
+    -- between are copied as they are. Later than now by more than a window: they move to now. s.gone units have gone;
+    -- those of the entries from s.first to before s.past are older than `at`, where at_units have been taken.
     local function log_entry(s, k)
         local when, sum = read('<dI', s.value, 12 * k - 5)
         return when, (sum - s.base) % 4294967296
@@ -388,7 +390,8 @@ local function make_kinds()
                 and (past == first or at - newest_older < window)) then
             return false -- entries in between that do not rise
         end
-        s.first, s.past, s.gone, s.older, s.newest_older, s.at, s.at_units = first, past, gone, older, newest_older, at, at_units
+        s.first, s.past, s.gone, s.older, s.newest_older = first, past, gone, older, newest_older
+        s.at, s.at_units = at, at_units
         s.left = limit - older - at_units
         return true
     end
@@ -414,8 +417,8 @@ local function make_kinds()
         return table.concat(parts), ceil((last - now + s.b) / 1000)
     end
 
-    -- Concurrency (limit, lease time). Stepped back before `at` by at most a lease time: `at` stays, and leases end when they were
-    -- to; further: they move along.
+    -- Concurrency (limit, lease time). Stepped back before `at` by at most a lease time: `at` stays, and leases end
+    -- when they were to; further: they move along.
     load[7] = function(s)
         local at, held, from, shift = now, 0, nil, 0
         if s.value then

@@ -257,7 +257,8 @@ void hr_batch_remove(hr_batch *batch, hr_request *request)
 
 /* ------------------------------------------------------------------------------------------- remembered denials -- */
 
-const hr_denial *hr_batch_denial(const hr_batch *batch, const hr_limit *limit, const void *name, size_t len, uint64_t cost)
+const hr_denial *hr_batch_denial(const hr_batch *batch, const hr_limit *limit, const void *name, size_t len,
+                                 uint64_t cost)
 {
     if (!batch->denials.entries)
         return NULL;
@@ -375,7 +376,7 @@ static void take_refs(hr_batch *batch, hr_call *call, hr_request *request, bool 
 {
     for (uint32_t i = 0; i < hr_request_tickets(request); i++) {
         hr_ticket *ticket = hr_request_ticket(request, i);
-        bool shadow = (ticket->limit->value.flags & HIRATE_LIMIT_SHADOW) != 0;
+        bool shadow = hr_limit_is_shadow(ticket->limit);
         if (shadow != shadows)
             continue;
         dequeue(batch, ticket);

@@ -267,7 +267,8 @@ static int check_fields(const hirate_limit *limit, hirate_error *error)
     return rc != 0 ? rc : check_unused(limit, error);
 }
 
-/* A remembered denial must be what Redis would say: not where units may come back at any time, nor where none is meant. */
+/* A remembered denial must be what Redis would say: not where units may come back at any time, nor where none is
+ * meant. */
 static int check_flags(const hirate_limit *limit, hirate_error *error)
 {
     if ((limit->flags & HIRATE_LIMIT_CACHE_DENIALS) == 0)
