@@ -10,30 +10,34 @@
 --              4     quota                        limit, per (1 hour, 2 day, 3 week, 4 month), offset + one day in us
 --              5     sliding log                  limit, window
 --              6     sliding window               limit, window, tick in us
---              7     concurrency                  limit, lease time in us; only in steps
+--              7     concurrency                  limit, lease time in us; only in steps, or to be reset
 --          the number of keys, and for each of those keys
 --              -1                    reset: delete it
 --              0                     peek: read only
---              m, then m * (units, count)     acquires: `count` times in a row take `units` if they are there; units = 0,
---                                             only first, is an acquire that takes nothing but is written all the same.
---                                             Of a sliding log or quota count = 0 is a peek of that cost
+--              m, then m * (units, count)     acquires: `count` times in a row take `units` if they are there; units =
+--                                             0, only first or, behind peeks, last, is an acquire that takes nothing
+--                                             but is written all the same. Of a sliding log or quota count = 0 is a
+--                                             peek of that cost
 --              -1 - units                     one acquire: short for 1, units, 1
---          Steps come one after the other and may be for several keys: runs of their keys as above (kind, parameters, number),
---          then until the end of the array
---              1, hold, m, n, then (m + n) * (key, units)   acquire: take from all of m keys, and of n shadows from those that
---                                                           have room, or from none; key counts the steps' keys from 1; units
---                                                           above the limit: 2^53. hold: 0, or 12 bytes of id and for how long
---                                                           (a double, in us) to reserve of quotas, 0: charge
---              2, hold, m, n, …                             peek
---              3, key, id               release a lease     5, key, id, amount, until   commit a reservation, which was to
---              4, key, id               renew it                                        end at `until`
---                                                           6, key, id                  refund it
--- Reply    one string of little-endian doubles: now in microseconds, the call's number, then for each key of the entries what
---          was found, before anything is taken, from which follows what each acquire gets:
+--          Steps come one after the other and may be for several keys: runs of their keys as above (kind, parameters,
+--          number), then until the end of the array
+--              1, hold, m, n, then (m + n) * (key, units)
+--                                       acquire: take from all of m keys, and of n shadows from those that have room,
+--                                       or from none. key counts the steps' keys from 1; units above the limit: 2^53.
+--                                       hold: 0, or 12 bytes of id and for how long (a double, in us) to reserve of
+--                                       quotas, 0: charge
+--              2, hold, m, n, ...       peek
+--              3, key, id               release a lease
+--              4, key, id               renew it
+--              5, key, id, amount, until    commit a reservation, which was to end at `until`
+--              6, key, id               refund it
+-- Reply    one string of little-endian doubles: now in microseconds, the call's number, then for each key of the
+-- entries
+--          what was found, before anything is taken, from which follows what each acquire gets:
 --              bucket          units, or -3, units, lag where there is a lag
 --              window          used, end
---              quota           used, end, held, holds, when the last of them ends; then for each of the m runs when a denial
---                              of it will have room, 0 if nothing of it was denied
+--              quota           used, end, held, holds, when the last of them ends; then for each of the m runs when a
+--                              denial of it will have room, 0 if nothing of it was denied
 --              sliding window  start, prev, cur
 --              sliding log     at, units at it, older units, newest older time; then for each of the m runs when what a
 --                              denial of it waits for was taken, 0 if nothing of it was denied
@@ -46,12 +50,16 @@
 --              others          1 done, 0 there is no such hold, 2 late; then what is found now
 --          For each key of the steps 0, or -1 or -2 if in the end it could not be written.
 -- Clock    TIME, once. What happens after it stepped back is said with each kind; nothing is ever minted.
--- State    0xB1, 0x10 + kind (version 1), then doubles; of a sliding log the units before its first entry, as 32 bits, and
---          for each entry its time (a double) and all units up to and with it (32 bits, which may wrap). Of concurrency `at`, held,
---          of a quota with reservations held, then for each hold when it ends, its units and 12 bytes of id, in the order in
---          which they end.
--- Expiry   when nothing that was taken counts any more, on Redis 8 up to a millisecond later; what is at that point already is
---          deleted.
+-- State    0xB1, 0x10 + kind (version 1), then doubles
+--              bucket          p, units, at
+--              window, quota   start, end, used; of a quota with reservations held, then those
+--              sliding window  window, start, prev, cur
+--              sliding log     no doubles first: the units before its first entry, as 32 bits, and for each entry its
+--                              time (a double) and all units up to and with it (32 bits, which may wrap)
+--              concurrency     at, held, then the leases
+--          Of each lease or reservation, in the order in which they end: when it ends, its units, 12 bytes of id.
+-- Expiry   when nothing that was taken counts any more, on Redis 8 up to a millisecond later; what is at that point
+--          already is deleted.
 --
 -- All numbers are integers below 2^53, so doubles are exact, and floor and ceil of a quotient are too: x/d with
 -- x < 2^53 never rounds across an integer. A product that may exceed 2^53 is only compared with a smaller number.
@@ -68,8 +76,8 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 local out, size = {now, ops[1]}, 2 -- size: of out
 
--- A command on one key was refused. Before anything was written it is given once more, to raise its error, with nothing charged;
--- afterwards it must not undo what other keys were told: nil.
+-- A command on one key was refused. Before anything was written it is given once more, to raise its error, with nothing
+-- charged; afterwards it must not undo what other keys were told: nil.
 local pcall, written = redis.pcall, false
 local function refused(...)
     if not written then call(...) end
@@ -99,8 +107,8 @@ local function reset(key, value)
     return free and 0 or -1
 end
 
--- Redis 8 drops a key as soon as the millisecond begins in which it expires, others once that is over. As the expiry counts
--- from the beginning of this millisecond, it would come up to a millisecond early there.
+-- Redis 8 drops a key as soon as the millisecond begins in which it expires, others once that is over. As the expiry
+-- counts from the beginning of this millisecond, it would come up to a millisecond early there.
 local spare = (redis.REDIS_VERSION_NUM or 0) >= 0x070300 and now % 1000 > 0 and 1 or 0
 
 -- Write where nothing was; the same results as write.
@@ -112,7 +120,8 @@ local function write_new(key, ms, state)
     return true
 end
 
--- Write what a key has become, or delete it where nothing is left to remember. False: it holds something else; nil: refused.
+-- Write what a key has become, or delete it where nothing is left to remember. False: it holds something else; nil:
+-- refused.
 local function write(key, value, state, expiry)
     if expiry == 0 then
         if value then return delete(key) end
@@ -125,9 +134,9 @@ local function write(key, value, state, expiry)
     return true
 end
 
--- The entries of `count` keys under one bucket limit, from KEYS[k + 1] on; ops[i] is the first one's. Returns where ops goes on.
--- Written out, and with what it needs in locals, as this is what most calls are: a call of a function costs as much as a tenth
--- of a write.
+-- The entries of `count` keys under one bucket limit, from KEYS[k + 1] on; ops[i] is the first one's. Returns where ops
+-- goes on. Written out, and with what it needs in locals, as this is what most calls are: a call of a function costs as
+-- much as a tenth of a write.
 local function decide_buckets(kind, k, count, i, n, p, full)
     local head, per_ms, told = 0x10B1 + 256 * kind, 1000 * n, size
     local keys, values, ops, out, now = KEYS, values, ops, out, now

@@ -1,14 +1,15 @@
 -- SPDX-License-Identifier: BSD-3-Clause
--- Part of the script that acquire.lua begins: what each kind of limit does with its state, one function for each step.
+-- Part of the script that acquire.lua begins: what each kind of limit but the buckets does with its state.
 --
 --     load(s)        read s.value into s; false: it holds something else
 --     tell(s)        put into the reply what a key is found with
---     wait(s, take)  when there will be room for `take`, more than s.left but not above the limit. Only kinds whose client
---                    cannot tell that from what it was told
+--     wait(s, take, reserves)
+--                    when there will be room for `take`, more than s.left but not above the limit; `reserves`: for one
+--                    reservation more. Only kinds whose client cannot tell that from what it was told
 --     store(s)       what to write, and the expiry in milliseconds: 0 means delete
 --
--- s is a key's state during the call: kind, a, b, c (its limit's parameters), value (what was stored, or false), left (what can be
--- taken), taken (what was). Whoever takes changes these two; tell comes before, store after.
+-- s is a key's state during the call: kind, a, b, c (its limit's parameters), value (what was stored, or false), left
+-- (what can be taken), taken (what was). Whoever takes changes these two; tell comes before, store after.
 local function make_kinds()
     local DAY, HOUR = 86400000000, 3600000000
     local load, tell, wait, store = {}, {}, {}, {}
@@ -16,45 +17,6 @@ local function make_kinds()
     local function whole(x, least, most)
         return x >= least and x <= most and x % 1 == 0
     end
-
-    -- Token and leaky buckets (n, p, full), as decide_buckets has them. `at` is the moment up to which a bucket has been refilled;
-    -- when the clock stepped back, by at most one fill time, it stays ahead and lag = (at - now)*n units must pass before
-    -- anything returns.
-    load[1] = function(s)
-        local n, p, full = s.a, s.b, s.c
-        s.left, s.lag, s.at = full, 0, now
-        if not s.value then return true end
-        local magic, version, stored_p, units, at
-        if #s.value == 26 then magic, version, stored_p, units, at = read('<BBddd', s.value) end
-        if not (magic == 0xB1 and version == 0x10 + s.kind and whole(stored_p, 1, 9007199254740991)
-                and whole(units, 0, 4503599627370496) and whole(at, 0, 9007199254740991)) then
-            return false
-        end
-        if stored_p ~= p then -- live change: whole tokens stay exact
-            local tokens = floor(units / stored_p)
-            units = tokens * p + min(p - 1, floor((units - tokens * stored_p) / stored_p * p))
-        end
-        if now < at and (at - now) * n <= full then
-            s.at, s.lag = at, (at - now) * n
-        elseif now > at then
-            units = units + (now - at) * n
-        end
-        s.left = min(full, units)
-        return true
-    end
-    tell[1] = function(s)
-        if s.lag > 0 then
-            out[size + 1], out[size + 2] = -3, s.left
-            size = size + 2
-        end
-        size = size + 1
-        out[size] = s.lag > 0 and s.lag or s.left
-    end
-    store[1] = function(s)
-        if s.left == s.c then return nil, 0 end
-        return pack('<BBddd', 0xB1, 0x10 + s.kind, s.b, s.left, s.at), ceil((s.c - s.left + s.lag) / (1000 * s.a))
-    end
-    load[2], tell[2], store[2] = load[1], tell[1], store[1]
 
     -- Holds: the leases and reservations in a state, 28 bytes each from s.from on: when it ends, its units, its id. Those from
     -- s.first to s.last live, but for s.dead; those made by this call are in s.made, {when, units, id}. Each are in the order in
@@ -275,8 +237,8 @@ local function make_kinds()
         return start, start + days * DAY
     end
 
-    -- Fixed window (limit, window) and quota (limit, per, offset + one day). Stepped back before the window by more than its
-    -- length: the window of now; used, and what is held, stays.
+    -- Fixed window (limit, window) and quota (limit, per, offset + one day). Stepped back before the window by more
+    -- than its length: the window of now; used, and what is held, stays.
     load[3] = function(s)
         local start, stop, used, held, from = nil, nil, 0, 0, nil
         if s.value then
@@ -341,16 +303,17 @@ local function make_kinds()
         return pack_holds(s, pack('<BBdddd', 0xB1, 0x14, s.start, s.stop, used, s.held)), ceil((stop - now) / 1000)
     end
 
-    -- Sliding window (limit, window, tick): two counters. Stepped back before the window by at most its length: reckoned as at its
-    -- start; further, or after a change of the length, both count as this window's.
+    -- Sliding window (limit, window, tick): two counters. Stepped back before the window by at most its length:
+    -- reckoned as at its start; further, or after a change of the length, both count as this window's.
     load[6] = function(s)
         local limit, window, tick = s.a, s.b, s.c
         local start, prev, cur = now - now % window, 0, 0
         if s.value then
             local magic, version, w, b, p, c
             if #s.value == 34 then magic, version, w, b, p, c = read('<BBdddd', s.value) end
-            if not (magic == 0xB1 and version == 0x16 and whole(w, 1, 4503599627370496) and whole(b, 0, 9007199254740991)
-                    and b % w == 0 and whole(p, 0, 9007199254740991) and whole(c, 0, 9007199254740991) and p + c > 0) then
+            if not (magic == 0xB1 and version == 0x16 and whole(w, 1, 4503599627370496)
+                    and whole(b, 0, 9007199254740991) and b % w == 0 and whole(p, 0, 9007199254740991)
+                    and whole(c, 0, 9007199254740991) and p + c > 0) then
                 return false
             end
             if w ~= window or b - now > window then
@@ -381,9 +344,9 @@ local function make_kinds()
         return pack('<BBdddd', 0xB1, 0x16, s.b, s.start, s.prev, cur), ceil((s.start - now + lasts * s.b) / 1000)
     end
 
-    -- Sliding log (limit, window). Entries are found by halving, as their times rise and their units add up; those in between are
-    -- copied as they are. Later than now by more than a window: they move to now. s.gone units have gone; those of the entries
-    -- from s.first to before s.past are older than `at`, where at_units have been taken.
+    -- Sliding log (limit, window). Entries are found by halving, as their times rise and their units add up; those in
+    -- between are copied as they are. Later than now by more than a window: they move to now. s.gone units have gone;
+    -- those of the entries from s.first to before s.past are older than `at`, where at_units have been taken.
     local function log_entry(s, k)
         local when, sum = read('<dI', s.value, 12 * k - 5)
         return when, (sum - s.base) % 4294967296
@@ -427,7 +390,8 @@ local function make_kinds()
                 and (past == first or at - newest_older < window)) then
             return false -- entries in between that do not rise
         end
-        s.first, s.past, s.gone, s.older, s.newest_older, s.at, s.at_units = first, past, gone, older, newest_older, at, at_units
+        s.first, s.past, s.gone, s.older, s.newest_older = first, past, gone, older, newest_older
+        s.at, s.at_units = at, at_units
         s.left = limit - older - at_units
         return true
     end
@@ -453,8 +417,8 @@ local function make_kinds()
         return table.concat(parts), ceil((last - now + s.b) / 1000)
     end
 
-    -- Concurrency (limit, lease time). Stepped back before `at` by at most a lease time: `at` stays, and leases end when they were
-    -- to; further: they move along.
+    -- Concurrency (limit, lease time). Stepped back before `at` by at most a lease time: `at` stays, and leases end
+    -- when they were to; further: they move along.
     load[7] = function(s)
         local at, held, from, shift = now, 0, nil, 0
         if s.value then

@@ -44,39 +44,85 @@ end
 
 local PARAMETERS = {3, 3, 2, 3, 2, 3, 2}
 
--- All steps; ops[i] is the first run of their keys, the first of which is KEYS[k + 1].
-local function take_steps(i, k)
-    local states = {}
+-- units, lag and at of the bucket stored as `value`, as decide_buckets has them: `at` is the moment up to which it has been refilled;
+-- when the clock stepped back, by at most one fill time, it stays ahead and lag = (at - now)*n units must pass before anything
+-- returns. nil: it holds something else.
+local function load_bucket(head, value, n, p, full)
+    local stored_head, stored_p, units, at
+    if #value == 26 then stored_head, stored_p, units, at = read('<I2ddd', value) end
+    if not (stored_head == head and units >= 0 and units <= 4503599627370496 and units % 1 == 0
+            and at >= 0 and at <= 9007199254740991 and at % 1 == 0
+            and (stored_p == p or stored_p >= 1 and stored_p <= 9007199254740991 and stored_p % 1 == 0)) then
+        return nil
+    end
+    if stored_p ~= p then -- live change: whole tokens stay exact
+        local tokens = floor(units / stored_p)
+        units = tokens * p + min(p - 1, floor((units - tokens * stored_p) / stored_p * p))
+    end
+    local ahead = 0
+    if now >= at then
+        units = units + (now - at) * n
+        at = now
+    elseif (at - now) * n <= full then
+        ahead = (at - now) * n
+    else
+        at = now
+    end
+    if units > full then units = full end
+    return units, ahead, at
+end
 
-    local function load_key(key, value, kind, a, b, c)
-        local s = {kind = kind, key = key, value = value, a = a, b = b, c = c, taken = 0}
-        local free = value or absent(key)
-        if free and kinds.load[kind](s) then
-            kinds.tell[kind](s)
-        else
-            s.bad = free == nil and -2 or -1
-            size = size + 1
-            out[size] = s.bad
-        end
-        states[#states + 1] = s
+-- The steps; ops[i] is the first run of their keys, the first of which is KEYS[before + 1]. Of each key, counted from 1: left_of, what
+-- can be taken, or false if it holds something else; row_of, its kind and parameters; written; of a bucket lag_of and at_of, of
+-- another kind state_of, as in kinds.lua. Written out for buckets, as decide_buckets is.
+local function take_steps(i, before)
+    local ops, values, keys, out = ops, values, KEYS, out
+    local left_of, row_of, written, lag_of, at_of, state_of = {}, {}, {}, {}, {}, {}
+    local waits, count = false, #keys - before -- waits: some kinds among them tell their waits
+
+    local function load_other(j, value, row)
+        kinds = kinds or make_kinds()
+        local s = {kind = row[1], a = row[2], b = row[3], c = row[4], value = value, taken = 0}
+        if not kinds.load[s.kind](s) then return false end
+        kinds.tell[s.kind](s)
+        state_of[j] = s
+        waits = waits or kinds.wait[s.kind] ~= nil
+        return s.left
     end
 
-    local last = #KEYS
-    while k < last do
-        local kind, a, b, c = ops[i], ops[i + 1], ops[i + 2], ops[i + 3]
+    local loaded = 0
+    while loaded < count do
+        local kind, n, p, full = ops[i], ops[i + 1], ops[i + 2], ops[i + 3]
+        local row, head = {kind, n, p, full}, 0x10B1 + 256 * kind
         i = i + 1 + PARAMETERS[kind]
-        for n = k + 1, k + ops[i] do load_key(KEYS[n], values[n], kind, a, b, c) end
-        k = k + ops[i]
+        for j = loaded + 1, loaded + ops[i] do
+            local value, free, left, lag, at = values[before + j], true, full, 0, now
+            if not value then free = absent(keys[before + j]) end
+            if not free then
+                left = false
+            elseif kind > 2 then
+                left = load_other(j, value, row)
+            elseif value then
+                left, lag, at = load_bucket(head, value, n, p, full)
+            end
+            left_of[j], lag_of[j], at_of[j], row_of[j], written[j] = left or false, lag, at, row, false
+            if not left then
+                size = size + 1
+                out[size] = free == nil and -2 or -1
+            elseif kind < 3 then
+                if lag > 0 then
+                    out[size + 1], out[size + 2] = -3, left
+                    size = size + 2
+                end
+                size = size + 1
+                out[size] = lag > 0 and lag or left
+            end
+        end
+        loaded = loaded + ops[i]
         i = i + 1
     end
 
-    -- What an acquire that is written leaves of a bucket: a full one is forgotten, and with it that the clock stepped back.
-    local function keep(s)
-        s.written = true
-        if s.kind < 3 and s.left == s.c then s.at, s.lag = now, 0 end
-    end
-
-    local function take(s, units, hold)
+    local function take_other(j, s, units, hold)
         s.left = s.left - units
         local reserves = hold and s.kind == 4 and read('<d', hold, 13) or 0
         if reserves > 0 then
@@ -86,69 +132,96 @@ local function take_steps(i, k)
         else
             s.taken = s.taken + units
         end
+        left_of[j] = s.left
     end
 
-    local function acquire(from)
-        local op, hold, m = ops[from], ops[from + 1], ops[from + 2]
-        local first, past = from + 4, from + 4 + 2 * (m + ops[from + 3])
-        hold = hold ~= 0 and hold or nil
-        local reserves = hold and read('<d', hold, 13) > 0
-        for j = first, past - 2, 2 do
-            if states[ops[j]].bad then return past end
-        end
-        local fits, all = {}, true
-        for j = first, past - 2, 2 do
-            local s, units = states[ops[j]], ops[j + 1]
-            fits[j] = units == 0 or units <= s.left and not (reserves and kinds.is_full(s))
-            if not fits[j] and j < first + 2 * m then all = false end
-            local wait = kinds.wait[s.kind]
+    -- Is there no room for a reservation, whatever is left?
+    local function is_full(j)
+        return state_of[j] and kinds.is_full(state_of[j])
+    end
+
+    local function tell_waits(first, past, reserves)
+        for at = first, past - 2, 2 do
+            local j, units = ops[at], ops[at + 1]
+            local s = state_of[j]
+            local wait = s and kinds.wait[s.kind]
             if wait then
+                local fits = units == 0 or units <= s.left and not (reserves and is_full(j))
                 size = size + 1
-                out[size] = not fits[j] and units <= s.a and (wait(s, units, reserves) or now) or 0
+                out[size] = not fits and units <= s.a and (wait(s, units, reserves) or now) or 0
             end
         end
-        if op == 1 then
-            for j = first, past - 2, 2 do
-                local s, units = states[ops[j]], ops[j + 1]
-                if all and fits[j] and units > 0 then take(s, units, hold) end
-                keep(s)
-            end
-        end
-        return past
     end
 
     -- With a permit: release, renew, commit, refund. Returns the outcome.
-    local function use_hold(op, s, id, amount, ends)
+    local function use_hold(op, j, id, amount, ends)
+        local s = state_of[j]
         local units = kinds.remove_hold(s, id)
         local late = not units and op == 5 and now >= ends
         if not units and not late then return 0 end
         if op == 4 then kinds.add_hold(s, s.at + s.b, units, id) end
         if op == 5 then kinds.charge(s, amount) end
         kinds.forget_if_empty(s)
-        if units or amount > 0 then s.written = true end
+        left_of[j] = s.left
+        if units or amount > 0 then written[j] = true end
         return late and 2 or 1
     end
 
     local past = #ops
     while i <= past do
-        local op = ops[i]
-        if op < 3 then
-            i = acquire(i)
+        local op, hold = ops[i], ops[i + 1]
+        if op < 3 then -- an acquire or a peek
+            local first, past_real = i + 4, i + 4 + 2 * ops[i + 2]
+            i = past_real + 2 * ops[i + 3]
+            if hold == 0 then hold = nil end
+            local reserves, good, all = hold and read('<d', hold, 13) > 0, true, true
+            for at = first, i - 2, 2 do
+                local j, units = ops[at], ops[at + 1]
+                local left = left_of[j]
+                if not left then
+                    good = false
+                elseif at < past_real and units > 0 and (units > left or reserves and is_full(j)) then
+                    all = false
+                end
+            end
+            if good and waits then tell_waits(first, i, reserves) end
+            if good and op == 1 then
+                for at = first, i - 2, 2 do
+                    local j, units = ops[at], ops[at + 1]
+                    local left = left_of[j]
+                    if all and units <= left and units > 0 and not (reserves and is_full(j)) then
+                        left = left - units
+                        left_of[j] = left
+                        if state_of[j] then take_other(j, state_of[j], units, hold) end
+                    end
+                    -- A full bucket is forgotten, and with it that the clock stepped back.
+                    if lag_of[j] > 0 and left == row_of[j][4] then at_of[j], lag_of[j] = now, 0 end
+                    written[j] = true
+                end
+            end
         else
-            local s = states[ops[i + 1]]
-            if not s.bad then
+            local j = hold
+            if left_of[j] then
                 size = size + 1
-                out[size] = use_hold(op, s, ops[i + 2], ops[i + 3], ops[i + 4])
-                kinds.tell[s.kind](s)
+                out[size] = use_hold(op, j, ops[i + 2], ops[i + 3], ops[i + 4])
+                kinds.tell[state_of[j].kind](state_of[j])
             end
             i = i + (op == 5 and 5 or 3)
         end
     end
-    for _, s in ipairs(states) do
+
+    for j = 1, count do
         local ok = true
-        if s.written then
-            local state, expiry = kinds.store[s.kind](s)
-            if state or s.value then ok = write(s.key, s.value, state, expiry) end
+        if written[j] then
+            local key, value, row, s = keys[before + j], values[before + j], row_of[j], state_of[j]
+            local left, full, state, expiry = left_of[j], row[4], nil, 0
+            if s then
+                state, expiry = kinds.store[s.kind](s)
+            elseif left < full then
+                state = pack('<I2ddd', 0x10B1 + 256 * row[1], row[3], left, at_of[j])
+                expiry = ceil((full - left + lag_of[j]) / (1000 * row[2]))
+            end
+            if state or value then ok = write(key, value, state, expiry) end
         end
         size = size + 1
         out[size] = ok and 0 or ok == nil and -2 or -1
@@ -158,7 +231,6 @@ end
 local i, k, last = 2, 0, #KEYS
 while k < last do
     local kind, a, b, c = ops[i], ops[i + 1], ops[i + 2], ops[i + 3]
-    if kind ~= 1 and kind ~= 2 then kinds = kinds or make_kinds() end
     if kind == 0 then
         take_steps(i + 1, k)
         break
@@ -172,6 +244,7 @@ while k < last do
     end
     while k < stop do
         k = k + 1
+        kinds = kinds or make_kinds()
         if ops[i] == -1 then
             size = size + 1
             out[size] = reset(KEYS[k], values[k])

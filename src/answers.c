@@ -32,41 +32,52 @@ void hr_answer_note_failure(hr_dispatch *dispatch, int error)
 
 /* --------------------------------------------------------------------------------------------- giving back -- */
 
-static bool part_holds(const hr_extra *extra, const hr_part *part)
+static hr_name name_of(const hr_key *key)
 {
-    unsigned kind = part->ticket.limit->policy.kind;
-    return kind == HIRATE_KIND_CONCURRENCY || (kind == HIRATE_KIND_QUOTA && extra->hold_us);
+    return (hr_name){key->text + key->prefix_len, (size_t)(key->len - key->prefix_len)};
+}
+
+/* Queue a request of our own under the part's key. HIRATE_ENOMEM: it has neither deadline nor place. */
+static int enqueue_own(hr_dispatch *dispatch, hr_request *request, const hr_part *part)
+{
+    const hr_name name = name_of(part->ticket.key);
+    int64_t deadline_ms = dispatch->now_us / 1000 + (dispatch->closing ? HR_LINGER_MS : HR_GIVE_BACK_MS);
+
+    int rc = hr_deadlines_add(&dispatch->requests.deadlines, &request->deadline, deadline_ms);
+    if (rc)
+        return rc;
+    rc = hr_batch_add(&dispatch->batch, request, &name);
+    if (rc)
+        hr_deadlines_remove(&dispatch->requests.deadlines, &request->deadline);
+    return rc;
 }
 
 /* Without memory or room it is left to end by itself. */
 static void give_back(hr_dispatch *dispatch, const hr_request *from, const hr_part *part)
 {
-    const hr_key *key = part->ticket.key;
-    const hr_name name = {key->text + key->prefix_len, (size_t)(key->len - key->prefix_len)};
+    hr_limit *limit = part->ticket.limit;
     hr_request *request = hr_requests_get(&dispatch->requests);
 
     if (!request)
         return;
     request->cb = NULL;
-    request->op = part->ticket.limit->policy.kind == HIRATE_KIND_QUOTA ? HIRATE_OP_REFUND : HIRATE_OP_RELEASE;
+    request->op = limit->policy.kind == HIRATE_KIND_QUOTA ? HIRATE_OP_REFUND : HIRATE_OP_RELEASE;
     request->cost = 0;
     request->extra = hr_batch_extra_new(&dispatch->batch, 1);
-    if (request->extra) {
-        memcpy(request->extra->id, from->extra->id, sizeof request->extra->id);
-        request->extra->holds = true;
-        request->extra->parts[0].ticket.limit = part->ticket.limit;
-        int64_t deadline_ms = dispatch->now_us / 1000 + (dispatch->closing ? HR_LINGER_MS : HR_GIVE_BACK_MS);
-        if (!hr_deadlines_add(&dispatch->requests.deadlines, &request->deadline, deadline_ms)) {
-            if (!hr_batch_add(&dispatch->batch, request, &name)) {
-                part->ticket.limit->uses++;
-                dispatch->own_pending++;
-                return;
-            }
-            hr_deadlines_remove(&dispatch->requests.deadlines, &request->deadline);
-        }
-        hr_batch_extra_free(&dispatch->batch, request->extra);
-        request->extra = NULL;
-    }
+    if (!request->extra)
+        goto fail;
+    memcpy(request->extra->id, from->extra->id, sizeof request->extra->id);
+    request->extra->holds = true;
+    request->extra->parts[0].ticket.limit = limit;
+    if (enqueue_own(dispatch, request, part))
+        goto fail;
+    limit->uses++;
+    dispatch->own_pending++;
+    return;
+
+fail:
+    hr_batch_extra_free(&dispatch->batch, request->extra);
+    request->extra = NULL;
     hr_requests_put(&dispatch->requests, request);
 }
 
@@ -74,7 +85,7 @@ static void give_back_all(hr_dispatch *dispatch, const hr_request *request)
 {
     const hr_extra *extra = request->extra;
     for (uint32_t i = 0; i < extra->count; i++) {
-        if (part_holds(extra, &extra->parts[i]))
+        if (hr_decide_holds(&extra->parts[i].ticket.limit->policy, extra->hold_us))
             give_back(dispatch, request, &extra->parts[i]);
     }
 }
@@ -83,17 +94,16 @@ static void give_back_all(hr_dispatch *dispatch, const hr_request *request)
 static bool may_hold(const hr_request *request, const hr_answer *with)
 {
     return request->op == HIRATE_OP_ACQUIRE && request->extra && request->extra->holds &&
-           request->state == HR_REQUEST_CALLED && with->charge != HIRATE_CHARGE_NO && with->source != HIRATE_SOURCE_REDIS;
+           request->state == HR_REQUEST_CALLED && with->charge != HIRATE_CHARGE_NO &&
+           with->source != HIRATE_SOURCE_REDIS;
 }
 
 /* ------------------------------------------------------------------------------------------------- answering -- */
 
 static void names_of(hr_request *request, hr_name names[HIRATE_PAIRS_MAX])
 {
-    for (uint32_t i = 0; i < hr_request_tickets(request); i++) {
-        const hr_key *key = hr_request_ticket(request, i)->key;
-        names[i] = (hr_name){key->text + key->prefix_len, (size_t)(key->len - key->prefix_len)};
-    }
+    for (uint32_t i = 0; i < hr_request_tickets(request); i++)
+        names[i] = name_of(hr_request_ticket(request, i)->key);
 }
 
 void hr_answer_with(hr_dispatch *dispatch, hr_request *request, hr_answer with)

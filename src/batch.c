@@ -257,7 +257,8 @@ void hr_batch_remove(hr_batch *batch, hr_request *request)
 
 /* ------------------------------------------------------------------------------------------- remembered denials -- */
 
-const hr_denial *hr_batch_denial(const hr_batch *batch, const hr_limit *limit, const void *name, size_t len, uint64_t cost)
+const hr_denial *hr_batch_denial(const hr_batch *batch, const hr_limit *limit, const void *name, size_t len,
+                                 uint64_t cost)
 {
     if (!batch->denials.entries)
         return NULL;
@@ -375,7 +376,7 @@ static void take_refs(hr_batch *batch, hr_call *call, hr_request *request, bool 
 {
     for (uint32_t i = 0; i < hr_request_tickets(request); i++) {
         hr_ticket *ticket = hr_request_ticket(request, i);
-        bool shadow = (ticket->limit->value.flags & HIRATE_LIMIT_SHADOW) != 0;
+        bool shadow = hr_limit_is_shadow(ticket->limit);
         if (shadow != shadows)
             continue;
         dequeue(batch, ticket);
@@ -404,8 +405,8 @@ static void take_step(hr_batch *batch, hr_call *call, hr_request *request)
     request->state = HR_REQUEST_CALLED;
 }
 
-/* As much of a key's front as can be steps of this call. A reset is an entry, alone in a call with its key. False: there is no
- * room for the next. */
+/* As much of a key's front as can be steps of this call. A reset is an entry, alone in a call with its key. False:
+ * there is no room for the next. */
 static bool take_steps(hr_batch *batch, hr_call *call, hr_key *key)
 {
     while (key->first) {
@@ -441,7 +442,8 @@ static bool has_room(const hr_batch *batch, const hr_call *call)
            call->key_bytes < HR_CALL_BYTES_MOST;
 }
 
-/* A key whose next request is too large for what is left of the call ends it, and is the first of the next call: there it fits. */
+/* A key whose next request is too large for what is left of the call ends it, and is the first of the next call:
+ * there it fits. */
 hr_call *hr_batch_form(hr_batch *batch, enum hr_script_how how)
 {
     hr_call *call = batch->free_calls;
@@ -494,8 +496,8 @@ void hr_batch_finish(hr_batch *batch, hr_call *call)
     batch->free_calls = call;
 }
 
-/* To where it was submitted. Others that wait may be anywhere, also between two of the same call: of an earlier call that was
- * refused after this one was formed. */
+/* To where it was submitted. Others that wait may be anywhere, also between two of the same call: of an earlier
+ * call that was refused after this one was formed. */
 static void requeue(hr_batch *batch, hr_ticket *ticket)
 {
     hr_key *key = ticket->key;

@@ -65,8 +65,8 @@ static uint64_t units_of(uint64_t cost, const hr_policy *policy)
 }
 
 /* Equal takes in a row are a run. Acquires that take nothing are one only in the first place, where it matters (see
- * lua/acquire.lua); later they do not interrupt one. Peeks are none, except where only the server can tell how long a denial
- * waits. */
+ * lua/acquire.lua); later they do not interrupt one. Peeks are none, except where only the server can tell how long a
+ * denial waits. */
 bool hr_call_walk(hr_run_walk *walk, const hr_policy *policy, const hr_call_item *item)
 {
     uint64_t units = item->cost > policy->capacity ? 0 : units_of(item->cost, policy);
@@ -93,8 +93,8 @@ static bool only_peeks(const hr_call *call, const hr_call_key *entry)
     return true;
 }
 
-/* Where peeks are runs, they may come before an acquire that takes nothing. Then it is no run, and must be one all the same, as
- * it writes: at the end, where no other does. */
+/* Where peeks are runs, they may come before an acquire that takes nothing. Then it is no run, and must be one all the
+ * same, as it writes: at the end, where no other does. */
 static bool needs_touch(const hr_call *call, const hr_call_key *entry, const hr_policy *policy)
 {
     hr_run_walk walk = {0};

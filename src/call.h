@@ -2,12 +2,12 @@
 /*
  * request: one call of the script: what it asks, in its own memory, and how that is written.
  *
- * A call keeps its own copy of what it asked, so requests may be answered (deadline, cancel, close) while it is in flight; the
- * reply is then still read right for the others.
+ * A call keeps its own copy of what it asked, so requests may be answered (deadline, cancel, close) while it is in
+ * flight; the reply is then still read right for the others.
  *
- * Entries decide what asks for one key alone, all of a key's at once; each of their items is a request. Steps come after them, one
- * after the other: requests over several keys, those that hold something and those with a permit, and what else waits for the same
- * keys. A key has either an entry or steps.
+ * Entries decide what asks for one key alone, all of a key's at once; each of their items is a request. Steps come
+ * after them, one after the other: requests over several keys, those that hold something and those with a permit, and
+ * what else waits for the same keys. A key has either an entry or steps.
  */
 #ifndef HR_CALL_H
 #define HR_CALL_H
@@ -60,9 +60,9 @@ typedef struct hr_call {
     hr_link_call link; /* first: the link knows a call by it */
     struct hr_call *next, *all_next; /* free calls; all calls */
     enum hr_script_how how;
-    uint32_t number;
-    size_t key_bytes;
-    int64_t sent_us;
+    uint32_t number;         /* comes back in the reply */
+    size_t key_bytes;        /* of all its keys */
+    int64_t sent_us;         /* when it was given to the link */
     uint32_t key_count, item_count;
     uint32_t step_key_count, step_count, ref_count;
     hr_call_key *keys;
@@ -85,7 +85,8 @@ hr_call *hr_call_new(uint32_t key_most, uint32_t item_most);
 int hr_call_make_room_for_steps(hr_call *call, uint32_t key_most, uint32_t item_most);
 void hr_call_free(hr_call *call); /* NULL is fine */
 
-/* Its requests, of entries and then of steps: i counts from 0 to hr_call_requests() - 1; NULL where one was answered otherwise. */
+/* Its requests, of entries and then of steps: i counts from 0 to hr_call_requests() - 1; NULL where one was answered
+ * otherwise. */
 static inline uint32_t hr_call_requests(const hr_call *call)
 {
     return call->item_count + call->step_count;
@@ -99,7 +100,7 @@ static inline hr_request *hr_call_request(const hr_call *call, uint32_t i)
 /* Go to the next item. False: it is part of no run, as what it takes needs no asking. */
 bool hr_call_walk(hr_run_walk *walk, const hr_policy *policy, const hr_call_item *item);
 bool hr_call_is_reset(const hr_call *call, const hr_call_key *entry);
-/* Write it as a command; HIRATE_ENOMEM if there is no memory. */
+/* Write it as a command, into out->command. 0, or HIRATE_ENOMEM. */
 int hr_call_encode(hr_call *call, hr_script_call *out);
 
 #endif

@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include "error.h"
+#include "permit.h"
 #include "policy.h"
 
 #include <stdio.h>
@@ -12,11 +13,6 @@
 #define REQUEST_VERSION_1 (offsetof(hirate_request, user) + sizeof(void *))
 
 enum { MORE_MAX = HIRATE_PAIRS_MAX - 1 };
-
-bool hr_check_takes_permit(enum hirate_op op)
-{
-    return op == HIRATE_OP_RELEASE || op == HIRATE_OP_RENEW || op == HIRATE_OP_COMMIT || op == HIRATE_OP_REFUND;
-}
 
 const hirate_request *hr_check_whole(const hirate_request *request, hirate_request *room)
 {
@@ -121,7 +117,7 @@ static int check_pairs(const hirate_request *request, hirate_error *error)
         return hr_fail(error, HIRATE_EINVAL, "more_count: %zu; accepted: 0 to %d", request->more_count, MORE_MAX);
     if (request->more_count && !request->more)
         return hr_fail(error, HIRATE_EINVAL, "more: is NULL; accepted: NULL only with a more_count of 0");
-    for (size_t i = 0; i <= request->more_count && !hr_check_takes_permit(request->op); i++) {
+    for (size_t i = 0; i <= request->more_count && !hr_op_uses_permit(request->op); i++) {
         int rc = check_pair(request, i, error);
         if (rc)
             return rc;
@@ -150,7 +146,7 @@ static int check_hold(const hirate_request *request, hirate_error *error)
 
 static int check_permit(const hirate_request *request, hirate_error *error)
 {
-    bool takes_permit = hr_check_takes_permit(request->op);
+    bool takes_permit = hr_op_uses_permit(request->op);
     if (takes_permit && !request->permit)
         return hr_fail(error, HIRATE_EINVAL, "permit: is NULL; accepted: the text of a result's permit");
     if (!takes_permit && request->permit)
@@ -175,8 +171,8 @@ static bool is_plain(const hirate_request *request)
 {
     return request && request->struct_size == sizeof *request && request->version == HIRATE_REQUEST_VERSION &&
            request->op >= HIRATE_OP_ACQUIRE && request->op <= HIRATE_OP_RESET && !request->more_count &&
-           !request->hold_us && !request->permit && request->limit && request->name && request->name_len <= HIRATE_NAME_MAX &&
-           request->cost <= HIRATE_COST_MAX;
+           !request->hold_us && !request->permit && request->limit && request->name &&
+           request->name_len <= HIRATE_NAME_MAX && request->cost <= HIRATE_COST_MAX;
 }
 
 int hr_check_request(const hirate_request *request, hirate_error *error)

@@ -5,8 +5,6 @@
 
 #include "hirate.h"
 
-#include <stdbool.h>
-
 /*
  * Check everything but the deadline, the callback, the limits' own fields and what the permit says. 0, or HIRATE_EINVAL
  * with *error naming the field.
@@ -17,8 +15,5 @@ int hr_check_request(const hirate_request *request, hirate_error *error);
 
 /* A request that was checked, with all fields: itself, or *room, where those that its program does not know are 0. */
 const hirate_request *hr_check_whole(const hirate_request *request, hirate_request *room);
-
-/* Does the operation go by a permit, and look at no limit and name? */
-bool hr_check_takes_permit(enum hirate_op op);
 
 #endif

@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * client: what a caller sees: checks on the way in, callbacks on the way out, and the client's place in the loop.
+ * client: what a caller calls: checks on the way in, the client's place in the loop, and when callbacks run (what they
+ * are given: results.c).
  *
- * The loop enters a client in three places: its timer, its deferred call, and the link's descriptor (on_settled). Each does
- * its work on the layers below, then runs callbacks in deliver(), and nowhere else. So no callback runs inside a call of the
- * caller's, nor while the link or hiredis is on the stack, and a callback may do anything, also close. The client is destroyed
- * by leave(), the last thing each entry does.
+ * The loop enters a client in three places: its timer, its deferred call, and the link's descriptor (on_settled). Each
+ * does its work on the layers below, then runs callbacks in deliver(), and nowhere else. So no callback runs inside a
+ * call of the caller's, nor while the link or hiredis is on the stack, and a callback may do anything, also close. The
+ * client is destroyed by leave(), the last thing each entry does.
  *
- * A turn of the loop ends with the deferred call. It flushes what the turn has submitted, so every delivery asks for it.
+ * A turn of the loop ends with the deferred call. It flushes what the turn has submitted, so every delivery asks for
+ * it.
  */
 #include "check.h"
 #include "clock.h"
 #include "dispatch.h"
 #include "error.h"
 #include "options.h"
+#include "results.h"
 #include "submit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define CALLBACKS_A_TURN 1024
-#define DAY_MS           86400000
 
 struct hirate {
     hr_dispatch dispatch; /* first: the link's events get one pointer for both */
@@ -96,188 +98,6 @@ static void leave(hirate *h)
 
 /* ------------------------------------------------------------------------------------------------ delivering -- */
 
-static bool is_admission(enum hirate_op op)
-{
-    return op == HIRATE_OP_ACQUIRE || op == HIRATE_OP_PEEK;
-}
-
-static void count(hirate_stats *stats, const hr_answer *answer, enum hirate_op op)
-{
-    stats->answered++;
-    if (answer->error)
-        stats->errors++;
-    else if (is_admission(op))
-        ++*(answer->verdict == HIRATE_ALLOWED ? &stats->allowed : &stats->denied);
-}
-
-static void count_verdict(hirate_policy_stats *stats, enum hirate_source source, enum hirate_verdict verdict)
-{
-    bool allowed = verdict == HIRATE_ALLOWED;
-    switch (source) {
-    case HIRATE_SOURCE_REDIS:
-        ++*(allowed ? &stats->allowed_redis : &stats->denied_redis);
-        break;
-    case HIRATE_SOURCE_LOCAL:
-        ++*(allowed ? &stats->allowed_local : &stats->denied_local);
-        break;
-    case HIRATE_SOURCE_CACHE:
-        stats->denied_cache++;
-        break;
-    case HIRATE_SOURCE_FAIL_OPEN:
-        ++*(allowed ? &stats->allowed_open : &stats->denied_closed);
-        break;
-    case HIRATE_SOURCE_FAIL_CLOSED:
-        stats->denied_closed++;
-        break;
-    case HIRATE_SOURCE_NONE:
-        break;
-    }
-}
-
-static void count_by_policy(hr_counters *counters, const hr_answer *answer, enum hirate_op op, enum hirate_verdict verdict)
-{
-    if (!counters)
-        return;
-    hirate_policy_stats *stats = &counters->stats;
-    counters->answered++;
-    stats->maybe += answer->charge == HIRATE_CHARGE_MAYBE;
-    if (answer->error)
-        stats->errors++;
-    else if (is_admission(op))
-        count_verdict(stats, answer->source, verdict);
-    else
-        ++*(op == HIRATE_OP_RESET ? &stats->resets : &stats->permits);
-}
-
-static bool is_shadow(const hr_limit *limit)
-{
-    return (limit->value.flags & HIRATE_LIMIT_SHADOW) != 0;
-}
-
-/* All limits of a request count what it came to; a shadow what itself said. */
-static void count_by_policies(const hr_answer *answer, enum hirate_op op, const hr_limit *limit, const hr_extra *extra)
-{
-    if (!extra) {
-        count_by_policy(limit->counters, answer, op, answer->verdict);
-        return;
-    }
-    for (uint32_t i = 0; i < extra->count; i++) {
-        const hr_part *part = &extra->parts[i];
-        bool own = extra->decided && is_shadow(part->ticket.limit);
-        count_by_policy(part->ticket.limit->counters, answer, op, own ? part->decision.verdict : answer->verdict);
-    }
-}
-
-/* --------------------------------------------------------------------------------------------------- results -- */
-
-static hirate_limit_result said_by(const hr_limit *limit, const hr_decision *decision, const char *permit)
-{
-    return (hirate_limit_result){
-        .struct_size = sizeof(hirate_limit_result),
-        .verdict = decision->verdict,
-        .shadow = is_shadow(limit),
-        .policy_kind = limit->policy.kind,
-        .policy = limit->policy.name,
-        .remaining = decision->remaining,
-        .retry_after_ms = decision->retry_after_ms,
-        .reset_ms = decision->reset_ms,
-        .delay_ms = decision->delay_ms,
-        .permit = permit,
-    };
-}
-
-static void add_parts(hirate_result *result, const hr_extra *extra, hirate_limit_result *said)
-{
-    result->limit_count = extra->count;
-    result->shadow_denied = extra->shadows_denied;
-    result->policy = extra->parts[extra->bound].ticket.limit->policy.name;
-    for (uint32_t i = 0; i < extra->count; i++) {
-        const hr_part *part = &extra->parts[i];
-        const char *permit = part->took && part->permit ? part->permit : "";
-        if (!result->permit[0])
-            result->permit = permit;
-        if (extra->decided)
-            said[i] = said_by(part->ticket.limit, &part->decision, permit);
-    }
-    if (extra->decided)
-        result->limits = said;
-}
-
-/* What the limits have said, where they have: into said[], one for each, and from there into the result. */
-static void add_limits(hirate_result *result, const hr_limit *limit, const hr_extra *extra, hirate_limit_result *said)
-{
-    const hr_decision whole = {result->verdict, result->remaining, result->retry_after_ms, result->reset_ms,
-                               result->delay_ms};
-    result->limit_count = 1;
-    if (extra)
-        add_parts(result, extra, said);
-    if (!result->limits && result->limit_count == 1 && result->verdict != HIRATE_VERDICT_NONE &&
-        (result->source == HIRATE_SOURCE_REDIS || result->source == HIRATE_SOURCE_LOCAL)) {
-        said[0] = said_by(limit, &whole, result->permit);
-        result->limits = said;
-    }
-}
-
-static void let_go(hirate *h, hr_limit *limit, hr_extra *extra)
-{
-    if (!extra) {
-        hr_limits_done(&h->dispatch.limits, limit);
-        return;
-    }
-    for (uint32_t i = 0; i < extra->count; i++)
-        hr_limits_done(&h->dispatch.limits, extra->parts[i].ticket.limit);
-    hr_batch_extra_free(&h->dispatch.batch, extra);
-}
-
-/* One of our own: nobody waits for it. */
-static void drop_own(hirate *h, hr_request *request)
-{
-    h->dispatch.own_pending--;
-    hr_reason_drop(request->answer.reason);
-    let_go(h, NULL, request->extra);
-    hr_requests_put(&h->dispatch.requests, request);
-}
-
-/* The slot is free again before the callback runs, so that it can submit in its stead. */
-static void run_callback(hirate *h, hr_request *request)
-{
-    const hr_answer *answer = &request->answer;
-    hr_reason *reason = answer->reason;
-    hr_extra *extra = request->extra;
-    hr_limit *limit = extra ? extra->parts[0].ticket.limit : request->ticket.limit;
-    hirate_cb *cb = request->cb;
-    void *user = request->user;
-    hirate_limit_result said[HIRATE_PAIRS_MAX];
-    hirate_result result = {
-        .struct_size = sizeof result,
-        .error = answer->error,
-        .op = (enum hirate_op)request->op,
-        .verdict = answer->verdict,
-        .source = answer->source,
-        .charge = answer->charge,
-        .id = request->id,
-        .cost = request->cost,
-        .remaining = answer->remaining,
-        .retry_after_ms = answer->retry_after_ms,
-        .reset_ms = answer->reset_ms,
-        .delay_ms = answer->delay_ms,
-        .time_us = answer->time_us,
-        .used = answer->used,
-        .policy = limit->policy.name,
-        .reason = reason ? reason->text : answer->text,
-        .cause = answer->cause,
-        .permit = "",
-        .late = answer->late,
-    };
-    add_limits(&result, limit, extra, said);
-    count(&h->dispatch.stats, answer, result.op);
-    count_by_policies(answer, result.op, limit, extra);
-    hr_requests_put(&h->dispatch.requests, request);
-    cb(h, &result, user);
-    let_go(h, limit, extra);
-    hr_reason_drop(reason);
-}
-
 static void tell_room(hirate *h)
 {
     uint32_t most = h->dispatch.requests.most;
@@ -297,11 +117,11 @@ static void deliver(hirate *h, uint32_t most)
     h->delivering = true;
     while (h->turn_callbacks < most && (request = hr_requests_next_done(&h->dispatch.requests)) != NULL) {
         if (!request->cb) {
-            drop_own(h, request);
+            hr_result_drop(&h->dispatch, request);
             continue;
         }
         h->turn_callbacks++;
-        run_callback(h, request);
+        hr_result_deliver(h, &h->dispatch, request);
     }
     tell_room(h);
     h->delivering = false;
@@ -437,9 +257,9 @@ static int check_request(const hirate_request *request, hirate_error *error)
     int rc = hr_check_request(request, error);
     if (rc)
         return rc;
-    if (request->deadline_ms < 0 || request->deadline_ms > DAY_MS)
+    if (request->deadline_ms < 0 || request->deadline_ms > HR_DAY_MS)
         return hr_fail(error, HIRATE_EINVAL, "deadline_ms: %lld; accepted: 1 to %d milliseconds, or 0 for the client's",
-                       (long long)request->deadline_ms, DAY_MS);
+                       (long long)request->deadline_ms, HR_DAY_MS);
     if (!request->cb)
         return hr_fail(error, HIRATE_EINVAL, "cb: is NULL; accepted: a function");
     return 0;
@@ -483,8 +303,8 @@ static hirate_request request_for(enum hirate_op op, const hirate_limit *limit, 
     return request;
 }
 
-int hirate_acquire(hirate *h, const hirate_limit *limit, const void *name, size_t name_len, uint64_t cost, hirate_cb *cb,
-                   void *user)
+int hirate_acquire(hirate *h, const hirate_limit *limit, const void *name, size_t name_len, uint64_t cost,
+                   hirate_cb *cb, void *user)
 {
     hirate_request request = request_for(HIRATE_OP_ACQUIRE, limit, name, name_len);
     request.cost = cost;
@@ -546,7 +366,8 @@ int hirate_cancel(hirate *h, uint64_t id)
     if (!h)
         return HIRATE_EINVAL;
     if (h->closing)
-        return hr_fail(&h->last_error, HIRATE_ENOENT, "id: the client is closing, everything pending is being answered");
+        return hr_fail(&h->last_error, HIRATE_ENOENT,
+                       "id: the client is closing, everything pending is being answered");
     if (want_turn_end(h))
         return hr_fail(&h->last_error, HIRATE_ELOOP, "the event loop refused a deferred call");
     if (hr_dispatch_cancel(&h->dispatch, id))

@@ -4,17 +4,14 @@
 
 #include "answers.h"
 #include "clock.h"
-#include "error.h"
-#include "permit.h"
 #include "refusal.h"
 #include "verdicts.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-/* With so many calls in flight the server always has one to go on with, as long as it answers one by one. What makes it answer
- * several at once, and then wait for us, is that they reach it in one read (16 KiB); only full calls of distinct keys are that
- * long, and for them the window is max_calls. Measured in docs/benchmarks.md. */
+/* With so many calls in flight the server always has one to go on with, as long as it answers one by one. What makes it
+ * answer several at once, and then wait for us, is that they reach it in one read (16 KiB); only full calls of distinct
+ * keys are that long, and for them the window is max_calls. Measured in docs/benchmarks.md. */
 #define CALLS_GATHERING 3
 
 /* Why, where the reason is always the same. */
@@ -67,18 +64,18 @@ static void decided(hr_dispatch *dispatch, hr_call *call, hr_script_reply reply)
     if (call->how == HR_SCRIPT_BY_TEXT)
         dispatch->text_needed = false;
     clear_obstacle(dispatch);
-    hr_backoff_reset(&dispatch->hold);
+    hr_backoff_reset(&dispatch->pause);
     hr_breaker_good(&dispatch->breaker);
     hr_link_good(dispatch->link);
 }
 
 /* --------------------------------------------------------------------------------------- what the link tells -- */
 
-static void hold(hr_dispatch *dispatch)
+static void pause_sending(hr_dispatch *dispatch)
 {
-    if (dispatch->now_us >= dispatch->hold_until_us)
-        dispatch->hold_until_us =
-            dispatch->now_us + hr_backoff_next(&dispatch->hold, hr_random_next(&dispatch->random));
+    if (dispatch->now_us >= dispatch->pause_until_us)
+        dispatch->pause_until_us =
+            dispatch->now_us + hr_backoff_next(&dispatch->pause, hr_random_next(&dispatch->random));
 }
 
 static void refused(hr_dispatch *dispatch, hr_call *call, const hr_link_reply *reply)
@@ -95,10 +92,10 @@ static void refused(hr_dispatch *dispatch, hr_call *call, const hr_link_reply *r
     if (refusal.error != HIRATE_ESTATE)
         hr_answer_note_failure(dispatch, refusal.error);
     if (refusal.action == HR_REFUSAL_LOAD) /* the text did not help either */
-        hold(dispatch);
+        pause_sending(dispatch);
     if (refusal.action == HR_REFUSAL_WAIT) {
         set_obstacle(dispatch, text, len);
-        hold(dispatch);
+        pause_sending(dispatch);
         hr_batch_take_back(&dispatch->batch, call);
         return;
     }
@@ -135,7 +132,7 @@ static void on_reply(void *arg, hr_link_call *link_call, const hr_link_reply *re
     } else {
         hr_answer_note_failure(dispatch, HIRATE_EPROTOCOL);
         hr_answer_call(dispatch, call,
-                    (hr_answer){.error = HIRATE_EPROTOCOL, .charge = HIRATE_CHARGE_MAYBE, .text = NONSENSE});
+                       (hr_answer){.error = HIRATE_EPROTOCOL, .charge = HIRATE_CHARGE_MAYBE, .text = NONSENSE});
         hr_batch_finish(&dispatch->batch, call);
         hr_link_abandon(dispatch->link, HIRATE_ECONNECT, NONSENSE);
     }
@@ -251,7 +248,7 @@ void hr_dispatch_flush(hr_dispatch *dispatch)
 {
     if (dispatch->closed)
         return;
-    if (hr_link_is_up(dispatch->link) && dispatch->now_us >= dispatch->hold_until_us) {
+    if (hr_link_is_up(dispatch->link) && dispatch->now_us >= dispatch->pause_until_us) {
         while (may_send(dispatch) && send_call(dispatch))
             continue;
         dispatch->room = false;
@@ -333,11 +330,12 @@ int64_t hr_dispatch_due_us(const hr_dispatch *dispatch)
     const hr_deadline *first = hr_deadlines_first(&dispatch->requests.deadlines);
     if (first && first->at_ms * 1000 < due)
         due = first->at_ms * 1000;
-    if (dispatch->batch.ready && dispatch->hold_until_us > dispatch->now_us && dispatch->hold_until_us < due)
-        due = dispatch->hold_until_us;
+    if (dispatch->batch.ready && dispatch->pause_until_us > dispatch->now_us && dispatch->pause_until_us < due)
+        due = dispatch->pause_until_us;
     return due;
 }
 
+/* Those of our own are put into the list *ours instead, without a deadline; `ours` NULL: answered too. */
 static void answer_all(hr_dispatch *dispatch, hr_request **ours)
 {
     for (hr_deadline *first; (first = hr_deadlines_first(&dispatch->requests.deadlines)) != NULL;) {

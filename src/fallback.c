@@ -58,7 +58,8 @@ static void take_over(const hirate_result *result, hr_answer *answer)
 static void take_over_part(hr_part *part, const hirate_limit_result *said, uint64_t cost, int64_t probe_ms)
 {
     size_t len = strlen(said->permit);
-    part->decision = (hr_decision){said->verdict, said->remaining, said->retry_after_ms, said->reset_ms, said->delay_ms};
+    part->decision =
+        (hr_decision){said->verdict, said->remaining, said->retry_after_ms, said->reset_ms, said->delay_ms};
     if (said->retry_after_ms == HIRATE_NEVER && cost <= part->ticket.limit->policy.capacity)
         part->decision.retry_after_ms = probe_ms; /* above the share, not above the limit */
     part->took = len > 0;
@@ -146,16 +147,11 @@ static void decide_locally(hr_fallback *fallback, const hr_fallback_request *req
 
 /* -------------------------------------------------------------------------------------------------- on failure -- */
 
-static bool is_shadow(const hr_limit *limit)
-{
-    return (limit->value.flags & HIRATE_LIMIT_SHADOW) != 0;
-}
-
 /* Which limits have a say: those that are not shadows; all, where there are none. */
 static bool all_are_shadows(hr_request *request)
 {
     for (uint32_t i = 0; i < hr_request_tickets(request); i++) {
-        if (!is_shadow(hr_request_ticket(request, i)->limit))
+        if (!hr_limit_is_shadow(hr_request_ticket(request, i)->limit))
             return false;
     }
     return true;
@@ -173,7 +169,7 @@ static enum hirate_on_failure strictest(hr_request *request, bool *never)
     *never = false;
     for (uint32_t i = 0; i < hr_request_tickets(request); i++) {
         const hr_limit *limit = hr_request_ticket(request, i)->limit;
-        if (is_shadow(limit) && !only_shadows)
+        if (hr_limit_is_shadow(limit) && !only_shadows)
             continue;
         if (strictness[limit->value.on_failure] > strictness[how])
             how = (enum hirate_on_failure)limit->value.on_failure;
@@ -204,7 +200,8 @@ void hr_fallback_decide(hr_fallback *fallback, const hr_fallback_request *reques
     }
 }
 
-void hr_fallback_use_permit(hr_fallback *fallback, enum hirate_op op, const char *permit, uint64_t amount, hr_answer *answer)
+void hr_fallback_use_permit(hr_fallback *fallback, enum hirate_op op, const char *permit, uint64_t amount,
+                            hr_answer *answer)
 {
     hirate_request request;
     hirate_result result;
@@ -214,8 +211,10 @@ void hr_fallback_use_permit(hr_fallback *fallback, enum hirate_op op, const char
     request.permit = permit;
     request.cost = amount;
     int rc = decide(fallback, &request, &result);
-    *answer = (hr_answer){.error = rc, .source = HIRATE_SOURCE_LOCAL, .text = rc ? hirate_strerror(rc) : ""};
-    if (!rc) {
+    *answer = (hr_answer){.error = rc, .source = HIRATE_SOURCE_LOCAL, .text = ""};
+    if (rc) {
+        answer->text = rc == HIRATE_ENOENT ? HR_REASON_GONE : hirate_strerror(rc);
+    } else {
         take_over(&result, answer);
         answer->charge = result.charge;
         answer->late = result.late;

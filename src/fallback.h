@@ -23,12 +23,13 @@ typedef struct hr_fallback_request {
     int64_t probe_ms;      /* until Redis is asked again, at least 1 */
 } hr_fallback_request;
 
-/* Turn the error in *answer into the verdict that the limits' on_failure has for an acquire, and the error into its cause. Of
- * several limits that are not shadows (or, where all are, of all) the strictest decides: error, closed, local, open. The charge
- * stays. With HIRATE_ON_FAILURE_ERROR nothing changes. */
+/* Turn the error in *answer into the verdict that the limits' on_failure has for an acquire, and the error into its
+ * cause. Of several limits that are not shadows (or, where all are, of all) the strictest decides: error, closed,
+ * local, open. The charge stays. With HIRATE_ON_FAILURE_ERROR nothing changes. */
 void hr_fallback_decide(hr_fallback *fallback, const hr_fallback_request *request, hr_answer *answer);
 
-/* Answer a release, renewal, commit or refund of what was taken here. */
-void hr_fallback_use_permit(hr_fallback *fallback, enum hirate_op op, const char *permit, uint64_t amount, hr_answer *answer);
+/* Answer a release, renewal, commit or refund of what was taken here: *answer is set, an error too. */
+void hr_fallback_use_permit(hr_fallback *fallback, enum hirate_op op, const char *permit, uint64_t amount,
+                            hr_answer *answer);
 
 #endif

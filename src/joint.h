@@ -2,10 +2,10 @@
 /*
  * policy: several limits decided together at one moment, all or nothing.
  *
- * Limits that are not shadows all allow, or nothing is taken anywhere. If they do, shadows that have room take too. What the
- * whole says is over the limits that are not shadows: remaining the smallest, the others the largest; the limit that bound is,
- * of those that deny, the first with the longest wait; else the first with the least remaining. Where all are shadows it is
- * allowed, and remaining, reset and what bound are over them.
+ * Limits that are not shadows all allow, or nothing is taken anywhere. If they do, shadows that have room take too.
+ * What the whole says is over the limits that are not shadows: remaining the smallest, the others the largest; the
+ * limit that bound is, of those that deny, the first with the longest wait; else the first with the least remaining.
+ * Where all are shadows it is allowed, and remaining, reset and what bound are over them.
  */
 #ifndef HR_JOINT_H
 #define HR_JOINT_H

@@ -96,19 +96,9 @@ static hr_counters *counters_of(hr_limits *limits, const hr_limit *limit)
     return new;
 }
 
-static int look_up(hr_limits *limits, const char *key_prefix, const hirate_limit *from, hr_limit **out,
-                   hirate_error *error)
+static uint64_t hash_of(const hr_limits *limits, const hr_limit *limit)
 {
-    hr_limit *new = calloc(1, sizeof *new);
-    if (!new)
-        return HIRATE_ENOMEM;
-    int rc = compile(limits, new, from, error);
-    if (rc) {
-        free(new);
-        return rc;
-    }
-    write_prefix(new, key_prefix);
-    const hirate_limit *value = &new->value;
+    const hirate_limit *value = &limit->value;
     uint64_t values[] = {value->capacity,
                          value->rate.tokens,
                          value->rate.period_us,
@@ -121,17 +111,45 @@ static int look_up(hr_limits *limits, const char *key_prefix, const hirate_limit
                          value->window_us,
                          value->lease_us,
                          (uint64_t)(int64_t)value->offset_minutes};
-    uint64_t hash = hr_hash(limits->hash_key, values, sizeof values) ^ new->name_hash;
-    hr_hash_node *known = hr_hash_find(&limits->table, hash, same_node, new);
-    if (known) {
-        free(new);
-        *out = (hr_limit *)known;
-        return 0;
-    }
+
+    return hr_hash(limits->hash_key, values, sizeof values) ^ limit->name_hash;
+}
+
+/* Add a limit like this one; NULL: no memory. */
+static hr_limit *add(hr_limits *limits, const hr_limit *like, uint64_t hash)
+{
+    hr_limit *new = malloc(sizeof *new);
+
+    if (!new)
+        return NULL;
+    *new = *like;
+    new->value.policy = new->policy.name;
+    if (new->share.policy)
+        new->share.policy = new->policy.name;
     new->counters = counters_of(limits, new);
     hr_hash_insert(&limits->table, &new->node, hash);
     limits->idle++;
-    *out = new;
+    return new;
+}
+
+/* One that is known needs no memory, as permits are looked up here each time. */
+static int look_up(hr_limits *limits, const char *key_prefix, const hirate_limit *from, hr_limit **out,
+                   hirate_error *error)
+{
+    hr_limit probe;
+
+    memset(&probe, 0, sizeof probe);
+    int rc = compile(limits, &probe, from, error);
+    if (rc)
+        return rc;
+    write_prefix(&probe, key_prefix);
+    uint64_t hash = hash_of(limits, &probe);
+    hr_limit *limit = (hr_limit *)hr_hash_find(&limits->table, hash, same_node, &probe);
+    if (!limit)
+        limit = add(limits, &probe, hash);
+    if (!limit)
+        return HIRATE_ENOMEM;
+    *out = limit;
     return 0;
 }
 

@@ -35,6 +35,11 @@ typedef struct hr_limit {
     char prefix[2 * HIRATE_POLICY_SIZE + 1];
 } hr_limit;
 
+static inline bool hr_limit_is_shadow(const hr_limit *limit)
+{
+    return (limit->value.flags & HIRATE_LIMIT_SHADOW) != 0;
+}
+
 typedef struct hr_limits {
     hr_hash_key hash_key;
     hr_hash_table table;

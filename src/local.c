@@ -146,9 +146,7 @@ static int ask_all(hirate_local *local, several *s, hirate_error *error)
 /* Is its share of the request a lease or a reservation? */
 static bool makes_hold(const several *s, const asked *a)
 {
-    return a->takes && s->request->cost > 0 &&
-           (a->policy->kind == HIRATE_KIND_CONCURRENCY ||
-            (a->policy->kind == HIRATE_KIND_QUOTA && s->request->hold_us > 0));
+    return a->takes && s->request->cost > 0 && hr_decide_holds(a->policy, s->request->hold_us);
 }
 
 static int reserve_permits(hirate_local *local, size_t count)
@@ -407,7 +405,7 @@ int hirate_local_decide(hirate_local *local, const hirate_request *request, int6
     made.time_us = now_us;
     made.reason = made.permit = "";
     made.limit_count = 1 + (uint32_t)whole->more_count;
-    if (hr_check_takes_permit(whole->op))
+    if (hr_op_uses_permit(whole->op))
         rc = hr_local_permit_decide(local, whole, &made, error);
     else if (whole->op == HIRATE_OP_RESET)
         rc = reset(local, whole, &made, error);

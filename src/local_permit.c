@@ -22,11 +22,6 @@ typedef struct held {
     int64_t now_us;
 } held;
 
-static bool is_for_leases(enum hirate_op op)
-{
-    return op == HIRATE_OP_RELEASE || op == HIRATE_OP_RENEW;
-}
-
 static int read_permit(hr_permit *permit, const hirate_request *request, hirate_error *error)
 {
     int rc = hr_permit_read(permit, request->permit, error);
@@ -35,12 +30,7 @@ static int read_permit(hr_permit *permit, const hirate_request *request, hirate_
         return rc;
     if (permit->prefix[0] != '\0')
         return hr_fail(error, HIRATE_EINVAL, "permit: is a client's; accepted: one that this engine gave");
-    if (is_for_leases(request->op) && permit->limit.kind != HIRATE_KIND_CONCURRENCY)
-        return hr_fail(error, HIRATE_EINVAL, "permit: is a reservation's; accepted: a lease's, or a commit or refund");
-    if (!is_for_leases(request->op) && permit->limit.kind != HIRATE_KIND_QUOTA)
-        return hr_fail(error, HIRATE_EINVAL,
-                       "permit: is a lease's; accepted: a reservation's, or a release or renewal");
-    return 0;
+    return hr_permit_check_op(permit, request->op, error);
 }
 
 static void bring_up(held *h)

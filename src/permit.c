@@ -256,3 +256,15 @@ int hr_permit_read(hr_permit *permit, const char *text, hirate_error *error)
                        "result's permit");
     return 0;
 }
+
+int hr_permit_check_op(const hr_permit *permit, enum hirate_op op, hirate_error *error)
+{
+    bool lease = permit->limit.kind == HIRATE_KIND_CONCURRENCY;
+    bool of_leases = op == HIRATE_OP_RELEASE || op == HIRATE_OP_RENEW;
+
+    if (lease == of_leases)
+        return 0;
+    return hr_fail(error, HIRATE_EINVAL, "permit: is a %s",
+                   lease ? "lease's; accepted: a reservation's, or a release or renewal"
+                         : "reservation's; accepted: a lease's, or a commit or refund");
+}

@@ -11,6 +11,8 @@
 
 #include "holds.h"
 
+#include <stdbool.h>
+
 #define HR_PERMIT_FIXED_MOST 96 /* bytes of what is not prefix, policy or name */
 
 typedef struct hr_permit {
@@ -38,5 +40,14 @@ size_t hr_permit_write(char out[HIRATE_PERMIT_SIZE], const hr_permit *permit);
 /* Read one; `text` may be NULL or anything. 0 with a limit that hirate_limit_check() accepts, or HIRATE_EINVAL with
  * *error (naming `permit`, never what it holds) and *permit undefined. */
 int hr_permit_read(hr_permit *permit, const char *text, hirate_error *error);
+
+/* Does the operation go by a permit, and look at no limit and name? */
+static inline bool hr_op_uses_permit(enum hirate_op op)
+{
+    return op == HIRATE_OP_RELEASE || op == HIRATE_OP_RENEW || op == HIRATE_OP_COMMIT || op == HIRATE_OP_REFUND;
+}
+
+/* Is this operation, one that goes by a permit, for what this one stands for? 0, or HIRATE_EINVAL with *error. */
+int hr_permit_check_op(const hr_permit *permit, enum hirate_op op, hirate_error *error);
 
 #endif

@@ -267,7 +267,8 @@ static int check_fields(const hirate_limit *limit, hirate_error *error)
     return rc != 0 ? rc : check_unused(limit, error);
 }
 
-/* A remembered denial must be what Redis would say: not where units may come back at any time, nor where none is meant. */
+/* A remembered denial must be what Redis would say: not where units may come back at any time, nor where none is
+ * meant. */
 static int check_flags(const hirate_limit *limit, hirate_error *error)
 {
     if ((limit->flags & HIRATE_LIMIT_CACHE_DENIALS) == 0)
@@ -379,7 +380,7 @@ hirate_limit hr_limit_local_share(const hirate_limit *limit)
     hirate_limit share = *limit;
 
     share.struct_size = (uint32_t)sizeof share;
-    share.flags = 0;
+    share.flags = limit->flags & HIRATE_LIMIT_SHADOW;
     share.on_failure = HIRATE_ON_FAILURE_ERROR;
     share.local_share_num = share.local_share_den = 0;
     share.capacity = (uint64_t)((u128)limit->capacity * limit->local_share_num / limit->local_share_den);

@@ -19,12 +19,13 @@
 #define HR_WINDOW_MAX (UINT64_C(1) << 52)
 
 typedef struct hr_policy {
-    uint64_t capacity; /* of a bucket: tokens; of a window: its limit */
+    uint64_t capacity; /* of a bucket: tokens; of a window: its limit; of concurrency: how much is held at once */
     /* buckets */
     uint64_t n;    /* units that return each microsecond */
     uint64_t p;    /* units in a token */
     uint64_t full; /* capacity * p <= 2^52 */
-    uint64_t lease_us; /* concurrency: how long a lease lasts */
+    /* concurrency */
+    uint64_t lease_us; /* how long a lease lasts */
     /* windows */
     uint64_t window_us; /* its length; 0: a quota's */
     uint64_t tick_us;   /* sliding window: 1, 1000 or 1000000, a divisor of window_us */

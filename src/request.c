@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* request: one acquire, peek or reset from submission to its callback; see request.h. */
+/* request: one request from submission to its callback; see request.h. */
 #include "request.h"
 
 #include "error.h"

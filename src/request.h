@@ -34,7 +34,7 @@ typedef struct hr_reason {
 
 typedef struct hr_answer {
     int error;
-    int cause; /* of a verdict by on_failure */
+    int cause; /* of a verdict by on_failure: the error, HIRATE_E…; else 0 */
     enum hirate_verdict verdict;
     enum hirate_source source;
     enum hirate_charge charge;
@@ -45,6 +45,9 @@ typedef struct hr_answer {
     const char *text;  /* static */
     hr_reason *reason; /* says it better, unless NULL */
 } hr_answer;
+
+/* The reason of HIRATE_ENOENT. */
+#define HR_REASON_GONE "the reservation is gone before its time: committed, refunded or reset"
 
 struct hr_key;
 struct hr_request;
@@ -63,10 +66,11 @@ typedef struct hr_part {
     hr_decision decision; /* DONE, unless there is no verdict by the limits: its own */
     char *permit;         /* room for one, permit_size bytes, if what is taken here is a hold; else NULL */
     uint16_t permit_size;
-    bool took; /* then the permit is written */
+    bool took; /* something; then the permit, if there is room for one, is written */
 } hr_part;
 
-/* What a request over several limits, one that holds something, or one with a permit has beyond others. From the batch's pool. */
+/* What a request over several limits, one that holds something, or one with a permit has beyond others. From the
+ * batch's pool. */
 typedef struct hr_extra {
     uint32_t count; /* parts */
     bool holds;     /* may take a lease or a reservation, known by `id`; or, with a permit, is about it */
@@ -81,12 +85,12 @@ typedef struct hr_extra {
 
 typedef struct hr_request {
     hr_deadline deadline;    /* first: a deadline is its request */
-    struct hr_request *next; /* DONE and FREE */
+    struct hr_request *next; /* DONE and FREE; while the client closes: in a list of its own requests */
     struct hr_request **called_as; /* CALLED: where the call has it, NULL there once it is answered otherwise */
     uint64_t number;         /* of its submission: the order within its keys */
     hr_ticket ticket;        /* its only one, unless there are extras: they have it then */
     hr_extra *extra;         /* NULL: none */
-    hirate_cb *cb;           /* NULL: nobody wants to know */
+    hirate_cb *cb;           /* NULL: one of the client's own */
     void *user;
     uint64_t id;
     uint64_t cost;
@@ -125,8 +129,8 @@ hr_request *hr_requests_get(hr_requests *requests);
 void hr_requests_put(hr_requests *requests, hr_request *request);
 /* The request with this id, unless it is free. */
 hr_request *hr_requests_find(const hr_requests *requests, uint64_t id);
-/* DONE with this answer (whose reason gets one more reference). Its owner has let go of it: it is in no key's queue and no
- * call. */
+/* DONE with this answer (whose reason gets one more reference). Its owner has let go of it: it is in no key's queue and
+ * no call. */
 void hr_requests_answer(hr_requests *requests, hr_request *request, const hr_answer *answer);
 /* The same where the answer, without a reason, stands in request->answer already. */
 void hr_requests_answered(hr_requests *requests, hr_request *request);

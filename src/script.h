@@ -10,7 +10,7 @@
  *                       or hr_script_one(&call, units);
  *     if there are steps: hr_script_steps(&call);
  *         for each row of their keys under one limit: hr_script_limit(&call, policy, keys), hr_script_key for each key;
- *         for each step: hr_script_take or hr_script_look and, for each of its keys, hr_script_ref; or hr_script_permit;
+ *         for each step: hr_script_take or hr_script_look and for each of its keys hr_script_ref; or hr_script_permit;
  *     hr_script_finish(&call, how)
  */
 #ifndef HR_SCRIPT_H
@@ -46,8 +46,8 @@ void hr_script_run(hr_script_call *call, uint64_t units, uint32_t count);
 void hr_script_one(hr_script_call *call, uint64_t units);
 /* From here on steps. Their keys are counted from 0, in the order in which they are written. */
 void hr_script_steps(hr_script_call *call);
-/* An acquire over `real` keys and `shadows` more, which follow as refs. `id` (HR_HOLD_ID_SIZE bytes) is of what it takes under
- * concurrency, and under a quota if hold_us > 0; NULL: it holds nothing. */
+/* An acquire over `real` keys and `shadows` more, which follow as refs. `id` (HR_HOLD_ID_SIZE bytes) is of what it
+ * takes under concurrency, and under a quota if hold_us > 0; NULL: it holds nothing. */
 void hr_script_take(hr_script_call *call, const unsigned char *id, uint64_t hold_us, uint32_t real, uint32_t shadows);
 /* The same for a peek. */
 void hr_script_look(hr_script_call *call, uint32_t real, uint32_t shadows);
@@ -89,24 +89,25 @@ hr_script_found hr_script_next_reset(hr_script_reply *reply);
 bool hr_script_reply_ended(const hr_script_reply *reply);
 /* Only the script can tell when there will be room again under this kind of limit. */
 bool hr_script_tells_waits(const hr_policy *policy);
-/* What a denial of this run waits for, as a time in microseconds: of a sliding log when that was taken, else when it ends. 0:
- * nothing of it was denied. */
+/* What a denial of this run waits for, as a time in microseconds: of a sliding log when that was taken, else when it
+ * ends. 0: nothing of it was denied. */
 int64_t hr_script_wait(const char *waits, uint32_t run);
 
-/* A time of this kind stands for the list that a moment is without: put into *stand_in and, through it, into *moment, it makes
- * a denial wait just so long. */
+/* A time of this kind stands for the list that a moment is without: put into *stand_in and, through it, into *moment,
+ * it makes a denial wait just so long. */
 typedef union hr_script_stand_in {
     hr_sliding_log_entry entry;
     hr_hold hold;
 } hr_script_stand_in;
 void hr_script_set_wait(const hr_policy *policy, hr_moment *moment, int64_t wait_us, hr_script_stand_in *stand_in);
 
-/* Of a step: the next wait, for a ref whose policy tells waits; an outcome, which a moment follows (hr_script_next); at the end for
- * each key of the steps whether it was written. False: not what the script says. */
+/* Of a step: the next wait, for a ref whose policy tells waits; an outcome, which a moment follows (hr_script_next); at
+ * the end for each key of the steps whether it was written. False: not what the script says. */
 bool hr_script_next_wait(hr_script_reply *reply, int64_t *wait_us);
 enum hr_script_outcome { HR_OUTCOME_GONE, HR_OUTCOME_DONE, HR_OUTCOME_LATE };
 bool hr_script_next_outcome(hr_script_reply *reply, enum hr_script_outcome *outcome);
-bool hr_script_next_written(hr_script_reply *reply, enum hr_script_what *what); /* HR_FOUND_MOMENT, _FOREIGN or _REFUSED */
+/* *what: HR_FOUND_MOMENT, HR_FOUND_FOREIGN or HR_FOUND_REFUSED. */
+bool hr_script_next_written(hr_script_reply *reply, enum hr_script_what *what);
 
 /* 40 hex digits, for diagnostics and tests. */
 const char *hr_script_sha1(void);

@@ -18,15 +18,10 @@ static hirate_pair pair_of(const hirate_request *from, uint32_t i)
     return i ? from->more[i - 1] : (hirate_pair){from->limit, from->name, from->name_len};
 }
 
-static bool has_permit(const hirate_request *from)
-{
-    return from->op != HIRATE_OP_ACQUIRE && from->op != HIRATE_OP_PEEK && from->op != HIRATE_OP_RESET;
-}
-
 /* Can it not be part of an entry of the script? A wrong limit, which is found later, may be anything. */
 static bool needs_extra(const hirate_request *from)
 {
-    return from->more_count || from->hold_us || has_permit(from) ||
+    return from->more_count || from->hold_us || hr_op_uses_permit(from->op) ||
            (from->op != HIRATE_OP_RESET &&
             (from->limit->kind == HIRATE_KIND_CONCURRENCY || (from->limit->flags & HIRATE_LIMIT_SHADOW)));
 }
@@ -54,8 +49,7 @@ static int add_holds(hr_dispatch *dispatch, hr_request *request, const hirate_re
 
     extra->hold_us = from->hold_us;
     for (uint32_t i = 0; i < extra->count && !rc && from->op == HIRATE_OP_ACQUIRE && from->cost; i++) {
-        unsigned kind = extra->parts[i].ticket.limit->policy.kind;
-        if (kind != HIRATE_KIND_CONCURRENCY && !(kind == HIRATE_KIND_QUOTA && from->hold_us))
+        if (!hr_decide_holds(&extra->parts[i].ticket.limit->policy, from->hold_us))
             continue;
         rc = make_room_for_permit(dispatch, &extra->parts[i], pair_of(from, i).name_len);
         if (!extra->holds)
@@ -78,13 +72,10 @@ static void let_limits_go(hr_dispatch *dispatch, hr_request *request)
 
 /* ---------------------------------------------------------------------------------------------------- permits -- */
 
-static int check_permit(const hr_permit *permit, enum hirate_op op, hirate_error *error)
+static int read_permit(hr_permit *permit, const hirate_request *from, hirate_error *error)
 {
-    bool lease = permit->limit.kind == HIRATE_KIND_CONCURRENCY, of_lease = op == HIRATE_OP_RELEASE || op == HIRATE_OP_RENEW;
-    if (lease == of_lease)
-        return 0;
-    return hr_fail(error, HIRATE_EINVAL, "permit: stands for a %s; accepted: one for a %s", lease ? "lease" : "reservation",
-                   of_lease ? "lease" : "reservation");
+    int rc = hr_permit_read(permit, from->permit, error);
+    return rc ? rc : hr_permit_check_op(permit, from->op, error);
 }
 
 static int take_permit(hr_dispatch *dispatch, hr_request *request, const hr_permit *permit, hirate_error *error)
@@ -100,7 +91,8 @@ static int take_permit(hr_dispatch *dispatch, hr_request *request, const hr_perm
 /* ---------------------------------------------------------------------------------------------- answers at once -- */
 
 /* If it is known that Redis would deny this, say so in its stead. */
-static bool answer_from_denial(hr_dispatch *dispatch, const hirate_request *from, const hr_request *request, hr_answer *with)
+static bool answer_from_denial(hr_dispatch *dispatch, const hirate_request *from, const hr_request *request,
+                               hr_answer *with)
 {
     const hr_limit *limit = request->ticket.limit;
     if (request->extra || !(limit->value.flags & HIRATE_LIMIT_CACHE_DENIALS) || from->op != HIRATE_OP_ACQUIRE ||
@@ -140,9 +132,10 @@ static bool answer_from_breaker(hr_dispatch *dispatch, hr_request *request, cons
 }
 
 /* Of what this process took by itself, as Redis could not answer. */
-static bool answer_own_permit(hr_dispatch *dispatch, const hirate_request *from, const hr_permit *permit, hr_answer *with)
+static bool answer_own_permit(hr_dispatch *dispatch, const hirate_request *from, const hr_permit *permit,
+                              hr_answer *with)
 {
-    if (!has_permit(from) || permit->prefix[0])
+    if (!hr_op_uses_permit(from->op) || permit->prefix[0])
         return false;
     hr_fallback_use_permit(&dispatch->fallback, from->op, from->permit, from->cost, with);
     return true;
@@ -158,7 +151,7 @@ static int use_limits(hr_dispatch *dispatch, hr_request *request, const hirate_r
     request->extra = hr_batch_extra_new(&dispatch->batch, (uint32_t)from->more_count + 1);
     if (!request->extra)
         return HIRATE_ENOMEM;
-    if (has_permit(from)) {
+    if (hr_op_uses_permit(from->op)) {
         names[0] = (hr_name){permit->name, permit->name_len};
         return take_permit(dispatch, request, permit, error);
     }
@@ -218,9 +211,7 @@ static int submit_extra(hr_dispatch *dispatch, hr_request *request, const hirate
     hr_name names[HIRATE_PAIRS_MAX];
     hr_answer known;
 
-    int rc = has_permit(from) ? hr_permit_read(&permit, from->permit, error) : 0;
-    if (!rc && has_permit(from))
-        rc = check_permit(&permit, from->op, error);
+    int rc = hr_op_uses_permit(from->op) ? read_permit(&permit, from, error) : 0;
     if (rc)
         return rc;
     rc = use_limits(dispatch, request, from, &permit, names, error);

@@ -11,7 +11,6 @@
 /* Why, where the reason is always the same. */
 static const char FOREIGN[] = "the key holds something that is not this kind of limit's state";
 static const char REFUSED_HERE[] = "the server refused a command on this key, after others of the same call";
-static const char GONE[] = "the reservation is gone before its time: committed, refunded or reset";
 
 /* -------------------------------------------------------------------------------------------------- entries -- */
 
@@ -27,7 +26,8 @@ static void note_denial(hr_dispatch *dispatch, const hr_call *call, const hr_cal
     hr_batch_note_denial(&dispatch->batch, entry, denial);
 }
 
-static void answer_decided(hr_dispatch *dispatch, hr_request **asked, const hr_decision *decision, bool took, int64_t now_us)
+static void answer_decided(hr_dispatch *dispatch, hr_request **asked, const hr_decision *decision, bool took,
+                           int64_t now_us)
 {
     hr_request *request = *asked;
     if (!request)
@@ -112,15 +112,10 @@ static void answer_entry(hr_dispatch *dispatch, hr_call *call, const hr_call_key
 static hr_script_found next_found(hr_script_reply *reply, const hr_call *call, const hr_call_key *entry)
 {
     return hr_call_is_reset(call, entry) ? hr_script_next_reset(reply)
-                                                           : hr_script_next(reply, &entry->limit->policy, entry->runs);
+                                         : hr_script_next(reply, &entry->limit->policy, entry->runs);
 }
 
 /* ---------------------------------------------------------------------------------------------------- steps -- */
-
-static bool is_permit_op(unsigned op)
-{
-    return op != HIRATE_OP_ACQUIRE && op != HIRATE_OP_PEEK;
-}
 
 static const hr_policy *policy_of(const hr_step_ref *ref)
 {
@@ -145,8 +140,8 @@ static enum hr_script_what written_of(const hr_call *call, const hr_step *step)
 }
 
 /* Only the keys that were not what they should be: an error for what asked for them, and for nothing else. */
-static void answer_exception(hr_dispatch *dispatch, const hr_step *step, enum hr_script_what what, enum hirate_charge charge,
-                             int64_t now_us)
+static void answer_exception(hr_dispatch *dispatch, const hr_step *step, enum hr_script_what what,
+                             enum hirate_charge charge, int64_t now_us)
 {
     bool foreign = what == HR_FOUND_FOREIGN;
     hr_answer with = {.error = foreign ? HIRATE_ESTATE : HIRATE_EREDIS,
@@ -155,13 +150,6 @@ static void answer_exception(hr_dispatch *dispatch, const hr_step *step, enum hr
                       .text = foreign ? FOREIGN : REFUSED_HERE};
     if (step->request)
         hr_answer_with(dispatch, step->request, with);
-}
-
-/* When what was just taken under this limit ends by itself. */
-static int64_t until_of(const hr_policy *policy, const hr_moment *moment, const hr_step *step)
-{
-    return policy->kind == HIRATE_KIND_CONCURRENCY ? hr_concurrency_until_us(policy, &moment->concurrency)
-                                                   : hr_fixed_window_until_us(&moment->window, step->hold_us);
 }
 
 static void write_permit(hr_part *part, const hr_step *step, int64_t until_us)
@@ -193,13 +181,13 @@ static void keep_parts(const hr_call *call, const hr_step *step, const hr_joint_
         if (i == joint->bound)
             extra->bound = ref->part;
         if (part->took && part->permit && step->op == HIRATE_OP_ACQUIRE)
-            write_permit(part, step, until_of(policy_of(ref), said[i].moment, step));
+            write_permit(part, step, hr_decide_until_us(policy_of(ref), said[i].moment, step->hold_us));
     }
 }
 
 /* Set up what the step is decided with: of a peek copies. */
-static bool load_parts(hr_call *call, const hr_step *step, hr_script_reply *reply, hr_joint_part *parts, hr_moment *copies,
-                       hr_script_stand_in *stand_ins)
+static bool load_parts(hr_call *call, const hr_step *step, hr_script_reply *reply, hr_joint_part *parts,
+                       hr_moment *copies, hr_script_stand_in *stand_ins)
 {
     for (uint32_t i = 0; i < step->count; i++) {
         const hr_step_ref *ref = &call->refs[step->first + i];
@@ -261,7 +249,7 @@ static void answer_permit(hr_dispatch *dispatch, hr_step *step, enum hr_script_o
         with.verdict = gone ? HIRATE_DENIED : HIRATE_ALLOWED;
         with.retry_after_ms = gone ? HIRATE_NEVER : 0;
     } else if (step->op == HIRATE_OP_COMMIT && gone) {
-        with = (hr_answer){.error = HIRATE_ENOENT, .time_us = now_us, .text = GONE};
+        with = (hr_answer){.error = HIRATE_ENOENT, .time_us = now_us, .text = HR_REASON_GONE};
     } else if (step->op == HIRATE_OP_COMMIT) {
         with.verdict = HIRATE_ALLOWED;
         with.charge = step->cost ? HIRATE_CHARGE_YES : HIRATE_CHARGE_NO;
@@ -299,7 +287,7 @@ static void answer_steps(hr_dispatch *dispatch, hr_call *call, hr_script_reply *
         enum hr_script_what found = found_of(call, step);
         if (found != HR_FOUND_MOMENT)
             answer_exception(dispatch, step, found, HIRATE_CHARGE_NO, reply->now_us);
-        else if (is_permit_op(step->op))
+        else if (hr_op_uses_permit((enum hirate_op)step->op))
             use_permit(dispatch, call, step, reply);
         else
             decide_step(dispatch, call, step, reply);
@@ -324,7 +312,7 @@ static bool check_step(const hr_call *call, const hr_step *step, hr_script_reply
 
     if (found_of(call, step) != HR_FOUND_MOMENT)
         return true;
-    if (is_permit_op(step->op))
+    if (hr_op_uses_permit((enum hirate_op)step->op))
         return hr_script_next_outcome(rest, &outcome) &&
                hr_script_next(rest, policy_of(&call->refs[step->first]), 0).what == HR_FOUND_MOMENT;
     for (uint32_t i = 0; i < step->count; i++) {

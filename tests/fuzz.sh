@@ -29,8 +29,8 @@ result=0
 for target; do
     [ -e "tests/fuzz/fuzz_$target.c" ] || { echo "fuzz.sh: no target $target"; exit 2; }
     # shellcheck disable=SC2086 # a list of words
-    "$CC" $flags -iquote src tests/fuzz/fuzz_"$target".c tests/support/sim.c src/*.c src/cli/escape.c \
-        src/cli/lines.c src/cli/say.c -o "$work/$target" -lhiredis -lm || exit 1
+    "$CC" $flags -iquote src tests/fuzz/fuzz_"$target".c tests/support/resp.c tests/support/sim.c \
+        tests/support/simscript.c tests/support/snapshot.c src/*.c src/cli/escape.c src/cli/lines.c src/cli/say.c -o "$work/$target" -lhiredis -lm || exit 1
     mkdir -p "$work/corpus/$target"
     echo "== $target, $seconds s"
     if (cd "$work" && "./$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 \

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "check.h"
+#include "permit.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -27,7 +28,7 @@ static hirate_request make(enum hirate_op op)
 
     hirate_request_init(&request);
     request.op = op;
-    if (hr_check_takes_permit(op)) {
+    if (hr_op_uses_permit(op)) {
         request.permit = "text";
         return request;
     }

@@ -383,6 +383,29 @@ static void test_each_allocation_failing_is_no_memory_and_later_works(void **sta
     hr_limits_free(&limits);
 }
 
+/* Wherever it stands, as those of permits do, which are read anew each time. */
+static void test_known_limit_needs_no_memory(void **state)
+{
+    hr_limits *limits = limits_new();
+    hirate_limit one = make("login", 5, 3, 1000), other;
+    hr_limit *under[2] = {NULL, NULL}, *limit;
+
+    (void)state;
+    one.on_failure = HIRATE_ON_FAILURE_LOCAL;
+    one.local_share_num = one.local_share_den = 1;
+    other = one;
+    limit = use(limits, &one);
+    assert_ptr_equal(limit->value.policy, limit->policy.name);
+    assert_ptr_equal(limit->share.policy, limit->policy.name);
+    assert_int_equal(hr_limits_use_under(limits, "other", &one, &under[0], NULL), 0);
+    nomem_after(0);
+    assert_ptr_equal(use(limits, &other), limit);
+    assert_int_equal(hr_limits_use_under(limits, "other", &other, &under[1], NULL), 0);
+    assert_false(nomem_end());
+    assert_ptr_equal(under[1], under[0]);
+    limits_free(limits);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +422,7 @@ int main(void)
         cmocka_unit_test(test_dropped_limit_is_not_found_by_its_address),
         cmocka_unit_test(test_random_uses_match_a_model),
         cmocka_unit_test(test_each_allocation_failing_is_no_memory_and_later_works),
+        cmocka_unit_test(test_known_limit_needs_no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

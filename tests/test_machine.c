@@ -59,9 +59,10 @@ static void on_disturbed(void *arg)
 
 static int on_spoiled(void *arg, const simscript_arg *key)
 {
+    static const int wrong[] = {-2, -1, 1, 2};
     machine *m = arg;
     (void)key;
-    return m->calm || roll(m, 99) ? 0 : -1 - (int)roll(m, 1);
+    return m->calm || roll(m, 49) ? 0 : wrong[roll(m, 3)];
 }
 
 static void on_closed(void *user)
@@ -234,6 +235,7 @@ static void open_world(machine *m)
     hirate_options options;
 
     m->world = sim_new(m->seed);
+    sim_keep_calendar(m->world);
     m->server = simserver_new(
         m->world, &(simserver_hooks){on_fate, on_disturbed, on_random, m, {on_spoiled, machine_on_decided, m}});
     m->asked = calloc(ASKED_MOST, sizeof *m->asked);

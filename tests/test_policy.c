@@ -434,7 +434,7 @@ static void test_limit_local_share_of_each_kind(void **state)
         assert_true(share.window_us == limits[i].window_us && share.per == limits[i].per &&
                     share.offset_minutes == limits[i].offset_minutes && share.lease_us == limits[i].lease_us);
         assert_true(share.rate.tokens == (i == 0 ? 3 : 0) && share.rate.period_us == (i == 0 ? 1000000 : 0));
-        assert_true(share.flags == 0 && share.on_failure == HIRATE_ON_FAILURE_ERROR && share.local_share_den == 0);
+        assert_true(share.flags == (limits[i].flags & HIRATE_LIMIT_SHADOW) && share.on_failure == HIRATE_ON_FAILURE_ERROR && share.local_share_den == 0);
     }
 }
 
@@ -511,9 +511,22 @@ static void test_limit_random_is_refused_exactly_when_not_exact(void **state)
     assert_true(suggested > 1000);
 }
 
+static void test_local_share_of_a_shadow_is_a_shadow(void **state)
+{
+    const hirate_limit shadow = HIRATE_TOKEN_BUCKET_WITH("s", 10, HIRATE_PER_SECOND(4),
+                                                         HIRATE_LIMIT_SHADOW, HIRATE_FAIL_LOCAL(1, 2));
+    const hirate_limit cached = HIRATE_TOKEN_BUCKET_WITH("s", 10, HIRATE_PER_SECOND(4),
+                                                         HIRATE_LIMIT_CACHE_DENIALS, HIRATE_FAIL_LOCAL(1, 2));
+
+    (void)state;
+    assert_int_equal(hr_limit_local_share(&shadow).flags, HIRATE_LIMIT_SHADOW);
+    assert_int_equal(hr_limit_local_share(&cached).flags, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_local_share_of_a_shadow_is_a_shadow),
         cmocka_unit_test(test_limit_macro_compiles_to_reduced_units),
         cmocka_unit_test(test_limit_function_equals_macro),
         cmocka_unit_test(test_limit_header_wrong_is_named),

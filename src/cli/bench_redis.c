@@ -4,8 +4,8 @@
  *
  * Closed loop (default): --in-flight acquires are outstanding; each answer submits the next. One that failed is
  * repeated from the next tick, so that an absent server is not asked in a busy loop. The first of them are submitted
- * before the measured part, as a million take a good part of a second, in which nothing can be answered; their latencies
- * count from its beginning.
+ * before the measured part, as a million take a good part of a second, in which nothing can be answered; their
+ * latencies count from its beginning.
  *
  * Open loop (--rate): a tick each millisecond submits what the rate wants submitted by then. Latency counts from the
  * moment each was due, not from when it got its turn, so that a stall shows up in full, and half a tick on average

@@ -3,8 +3,8 @@
  * permits: release, renew, commit and refund.
  *
  * Each permit is a request of its own; they are submitted together, and printed in their order once all are answered.
- * Where one of them cannot be read nothing is done at all: what was submitted before it still waits for the loop to run,
- * and is dropped.
+ * Where one of them cannot be read nothing is done at all: what was submitted before it still waits for the loop to
+ * run, and is dropped.
  */
 #include "client.h"
 #include "say.h"

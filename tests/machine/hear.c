@@ -21,10 +21,10 @@ static int policy_index(const char *name)
     return -1;
 }
 
-/* Has the server taken it? */
+/* Has the server taken it? Where a key could not be written, at most from others. */
 static bool is_taken(const outcome *o)
 {
-    if (!o->times)
+    if (!o->times || (o->what.unwritten && o->what.count == 1))
         return false;
     return o->what.op == HIRATE_OP_COMMIT ? o->what.done && o->what.cost
                                           : o->what.joint.took && o->what.op == HIRATE_OP_ACQUIRE;
@@ -50,6 +50,10 @@ static void on_permit_used(machine *m, const decided *what)
     if (!p) {
         CHECK(m, what->op == HIRATE_OP_RELEASE || what->op == HIRATE_OP_REFUND, "a permit was used that nobody had");
         return; /* what nobody was told of was given back */
+    }
+    if (what->unwritten) {
+        p->asked[what->op]--;
+        return;
     }
     bool ends = what->done == 1 && what->op != HIRATE_OP_RENEW;
     CHECK(m, what->done != 1 || !(p->done[HIRATE_OP_RELEASE] + p->done[HIRATE_OP_COMMIT] + p->done[HIRATE_OP_REFUND]),
@@ -97,7 +101,7 @@ void machine_on_decided(void *arg, const decided *what)
     if (is_permit(what->op))
         on_permit_used(m, what);
     if (policy_index(key->policy) == SMALL) {
-        m->alike_took[key->name[0] - '2'] += key->took;
+        m->alike_took[key->name[0] - '2'] += key->took && !what->unwritten;
         return;
     }
     if (!what->cost || what->cost >= COSTS)
@@ -195,7 +199,8 @@ static void check_decided(const machine *m, const asked *a, const hirate_result 
 
     if (!o->times && a->op == HIRATE_OP_PEEK && a->count == 1)
         return; /* the script was not told its cost */
-    CHECK(m, o->times == 1, "cost %llu has a verdict that Redis did not reach", (unsigned long long)a->cost);
+    CHECK(m, o->times == 1 && !what->unwritten, "cost %llu has a verdict that Redis did not reach",
+          (unsigned long long)a->cost);
     CHECK(m,
           same(whole, r->verdict, r->remaining, r->retry_after_ms, r->reset_ms, r->delay_ms) &&
               r->time_us == what->now_us,
@@ -254,7 +259,8 @@ static void check_permit_answer(machine *m, const asked *a, const hirate_result 
     if (p->local)
         return;
     const outcome *o = &m->outcomes[a->cost];
-    CHECK(m, o->times == 1 && o->what.done && r->late == (o->what.done == 2), "a commit that was not, or not late");
+    CHECK(m, o->times == 1 && !o->what.unwritten && o->what.done && r->late == (o->what.done == 2),
+          "a commit that was not, or not late");
     CHECK(m, r->remaining == o->what.joint.whole.remaining && r->reset_ms == o->what.joint.whole.reset_ms,
           "a commit leaves something else");
 }

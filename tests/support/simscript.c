@@ -3,6 +3,7 @@
 #include "simscript.h"
 
 #include "local_table.h"
+#include "snapshot.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,10 @@ typedef struct place {
     const simscript_arg *text;
     hr_policy policy; /* its name: PREFIX:POLICY, so that the table's key is Redis' */
     hr_local_key key;
-    int spoiled;
+    int spoiled; /* it was found so: -1, -2 */
+    int refuses; /* and so it is when it is written: -1, -2 */
+    bool written;
+    snapshot before; /* where it refuses */
 } place;
 
 struct simscript {
@@ -142,7 +146,9 @@ static place place_of(simscript *s, const simscript_arg *text, const hr_policy *
     p.policy.name_len = (uint8_t)(name - text->at);
     memcpy(p.policy.name, text->at, p.policy.name_len);
     p.policy.name[p.policy.name_len] = 0;
-    p.spoiled = s->hooks.spoiled ? s->hooks.spoiled(s->hooks.arg, text) : 0;
+    int wrong = s->hooks.spoiled ? s->hooks.spoiled(s->hooks.arg, text) : 0;
+    p.spoiled = wrong < 0 ? wrong : 0;
+    p.refuses = wrong > 0 ? -wrong : 0;
     return p;
 }
 
@@ -362,8 +368,11 @@ static void decide(simscript *s, trial *t)
         what->keys[i].decision = parts[i].decision;
         t->waits[i] = wait_of(t, i, &before[i], &parts[i].decision);
         what->keys[i].took = parts[i].took && what->op == HIRATE_OP_ACQUIRE;
-        if (what->op == HIRATE_OP_ACQUIRE)
-            keep(s, t, i);
+        if (what->op != HIRATE_OP_ACQUIRE)
+            continue;
+        keep(s, t, i);
+        t->places[i]->written = true;
+        what->unwritten |= t->places[i]->refuses != 0;
     }
     report(s, what);
 }
@@ -395,6 +404,8 @@ static void decide_key(simscript *s, const simscript_arg *text, const hr_policy 
 {
     place p = place_of(s, text, policy);
     int64_t runs = next_op(s);
+
+    p.refuses = 0; /* that would be told at once, as -2 */
 
     if (p.spoiled) {
         for (int64_t i = 0; i < 2 * runs; i++)
@@ -517,6 +528,8 @@ static void use_permit(simscript *s, place *p, decided *what, int64_t until_us)
     what->done = late ? 2 : hold != NULL;
     if (!what->done)
         return;
+    p->written = true;
+    what->unwritten = p->refuses != 0;
     if (hold)
         held = take_out(s, p, hold);
     hr_moment moment = load(s, p);
@@ -569,6 +582,7 @@ static void take_steps(simscript *s, const simscript_arg *keys, size_t key_count
             must(s->place_count < key_count, "more keys than there are");
             *p = place_of(s, &keys[s->place_count++], &policy);
             hr_moment found = load(s, p);
+            p->before = snapshot_take(p->refuses ? entry_of(s, p) : NULL);
             if (p->spoiled)
                 tell(s, p->spoiled);
             else
@@ -583,8 +597,12 @@ static void take_steps(simscript *s, const simscript_arg *keys, size_t key_count
         else
             step_with_permit(s, ops[step]);
     }
-    for (size_t i = 0; i < s->place_count; i++)
-        tell(s, 0); /* written */
+    for (size_t i = 0; i < s->place_count; i++) {
+        place *p = &s->places[i];
+        tell(s, p->written ? p->refuses : 0);
+        if (p->refuses)
+            snapshot_put_back(&p->before, &s->table, &p->key, entry_of(s, p), s->now_us);
+    }
 }
 
 /* ----------------------------------------------------------------------------------------------------- the whole -- */

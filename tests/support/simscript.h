@@ -35,7 +35,8 @@ typedef struct decided {
     uint64_t cost; /* 0: it took nothing, whatever it asked for, or it is a release, renewal or refund */
     unsigned char id[HR_HOLD_ID_SIZE]; /* of what it holds or uses */
     bool holds;
-    int done; /* with a permit: 1 done, 0 there is no such hold, 2 late */
+    int done;       /* with a permit: 1 done, 0 there is no such hold, 2 late */
+    bool unwritten; /* of something to be written one of its keys at least could not be: that one is as before */
     size_t count;
     decided_key keys[HIRATE_PAIRS_MAX]; /* of an acquire or peek in the order of the script: shadows last */
     hr_joint joint;                     /* of a permit only the decision is there: how things stand afterwards */
@@ -43,7 +44,8 @@ typedef struct decided {
 } decided;
 
 typedef struct simscript_hooks {
-    /* What is wrong with a key in this call: 0 nothing, -1 it holds something else, -2 a command on it is refused. */
+    /* What is wrong with a key in this call: 0 nothing, -1 it holds something else, -2 a command on it is refused. Of a
+     * key of steps also 1 and 2: so it turns out to be when it is to be written. */
     int (*spoiled)(void *arg, const simscript_arg *key);
     void (*decided)(void *arg, const decided *what);
     void *arg;
