@@ -18,10 +18,11 @@ local function make_kinds()
         return x >= least and x <= most and x % 1 == 0
     end
 
-    -- Holds: the leases and reservations in a state, 28 bytes each from s.from on: when it ends, its units, its id. Those from
-    -- s.first to s.last live, but for s.dead; those made by this call are in s.made, {when, units, id}. Each are in the order in
-    -- which they end, and come together when they are written. s.held units in s.holds holds, the last of which ends at
-    -- s.latest. A call may make, take out and ask a thousand times, of 8192 holds: none of it goes through all of them each time.
+    -- Holds: the leases and reservations in a state, 28 bytes each from s.from on: when it ends, its units, its id.
+    -- Those from s.first to s.last live, but for s.dead; those made by this call are in s.made, {when, units, id}. Each
+    -- are in the order in which they end, and come together when they are written. s.held units in s.holds holds, the
+    -- last of which ends at s.latest. A call may make, take out and ask a thousand times, of 8192 holds: none of it
+    -- goes through all of them each time.
     local HOLDS_MOST = 8192
 
     local function hold_at(s, k)
@@ -75,7 +76,8 @@ local function make_kinds()
         if s.kind == 7 and s.holds >= HOLDS_MOST then s.left = min(s.left, 0) end
     end
 
-    -- One hold more or, with -1, fewer. A damaged state's units may not add up: then as many as there are holds, or none.
+    -- One hold more or, with -1, fewer. A damaged state's units may not add up: then as many as there are holds, or
+    -- none.
     local function count_hold(s, one, units)
         s.holds = s.holds + one
         s.held = s.holds > 0 and min(math.max(s.holds, s.held + one * units), 9007199254740991) or 0
@@ -150,9 +152,9 @@ local function make_kinds()
         return units
     end
 
-    -- When `units` have come back and `count` holds have ended: not now, whatever a damaged state says. The holds are gone through
-    -- once, as far as need be: s.ends[i] is when i of them have ended, s.back[i] how many units those are; s.ahead and s.ahead_made
-    -- are the first that were not looked at.
+    -- When `units` have come back and `count` holds have ended: not now, whatever a damaged state says. The holds are
+    -- gone through once, as far as need be: s.ends[i] is when i of them have ended, s.back[i] how many units those are;
+    -- s.ahead and s.ahead_made are the first that were not looked at.
     local function freed(s, units, count)
         if not s.back then s.ends, s.back, s.ahead, s.ahead_made = {}, {}, s.first, 1 end
         local ends, back, made = s.ends, s.back, s.made

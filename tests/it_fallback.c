@@ -177,7 +177,8 @@ static void keep_limits(driver *d, answer *a)
         w->limits[w->count] = *hirate_result_limit(&a->result, w->count);
 }
 
-static void ask_both(driver *d, answer *a, whole *w, const hirate_limit *first, const hirate_limit *second, uint64_t cost)
+static void ask_both(driver *d, answer *a, whole *w, const hirate_limit *first, const hirate_limit *second,
+                     uint64_t cost)
 {
     hirate_pair more = {second, "b", 1};
     hirate_request request;

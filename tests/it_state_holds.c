@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Damaged leases and reservations under a key: whatever stands there, it is an answer or an error of that key's requests
- * only; the connection stands and no other key suffers. it_state_kinds.c does the same for states without holds.
+ * Damaged leases and reservations under a key: whatever stands there, it is an answer or an error of that key's
+ * requests only; the connection stands and no other key suffers. it_state_kinds.c does the same for states without
+ * holds.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -263,8 +264,9 @@ static void test_holds_damaged_at_random_harm_nobody_else(void **state)
             put(&v, field < fields ? 2 + 8 * field : head_of(limits[l]) + 28 * (in_hold / 2) + 8 * (in_hold % 2),
                 any_number(&r));
         }
+        char *id = v.bytes + head_of(limits[l]) + 16;
         if (rng_upto(&r, 9) == 0)
-            memcpy(v.bytes + head_of(limits[l]) + 28 + 16, v.bytes + head_of(limits[l]) + 16, 12); /* the same id twice */
+            memcpy(id + 28, id, 12); /* the same twice */
         if (rng_upto(&r, 9) == 0)
             v.len -= 28 * (size_t)rng_upto(&r, HOLDS);
         set_state(limits[l], &v);
