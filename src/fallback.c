@@ -37,11 +37,11 @@ static void deny(hr_answer *answer, int64_t retry_after_ms)
 
 /* ------------------------------------------------------------------------------------------------ by the share -- */
 
-static int decide(hr_fallback *fallback, const hirate_request *request, hirate_result *result)
+static int decide(hr_fallback *fallback, const hirate_request *request, hirate_result *result, hirate_error *error)
 {
     hirate_result_init(result);
     int rc = fallback->local ? 0 : hirate_local_new(&fallback->local, fallback->local_most);
-    return rc ? rc : hirate_local_decide(fallback->local, request, hr_clock_read(CLOCK_REALTIME), result, NULL);
+    return rc ? rc : hirate_local_decide(fallback->local, request, hr_clock_read(CLOCK_REALTIME), result, error);
 }
 
 static void take_over(const hirate_result *result, hr_answer *answer)
@@ -135,7 +135,7 @@ static void decide_locally(hr_fallback *fallback, const hr_fallback_request *req
         if (pairs[i].limit->kind == HIRATE_KIND_QUOTA && asked->extra)
             local_request.hold_us = asked->extra->hold_us;
     }
-    if (decide(fallback, &local_request, &result)) {
+    if (decide(fallback, &local_request, &result, NULL)) {
         deny(answer, request->probe_ms);
         return;
     }
@@ -200,8 +200,8 @@ void hr_fallback_decide(hr_fallback *fallback, const hr_fallback_request *reques
     }
 }
 
-void hr_fallback_use_permit(hr_fallback *fallback, enum hirate_op op, const char *permit, uint64_t amount,
-                            hr_answer *answer)
+int hr_fallback_use_permit(hr_fallback *fallback, enum hirate_op op, const char *permit, uint64_t amount,
+                           hr_answer *answer, hirate_error *error)
 {
     hirate_request request;
     hirate_result result;
@@ -210,7 +210,9 @@ void hr_fallback_use_permit(hr_fallback *fallback, enum hirate_op op, const char
     request.op = op;
     request.permit = permit;
     request.cost = amount;
-    int rc = decide(fallback, &request, &result);
+    int rc = decide(fallback, &request, &result, error);
+    if (rc == HIRATE_EINVAL)
+        return rc;
     *answer = (hr_answer){.error = rc, .source = HIRATE_SOURCE_LOCAL, .text = ""};
     if (rc) {
         answer->text = rc == HIRATE_ENOENT ? HR_REASON_GONE : hirate_strerror(rc);
@@ -219,4 +221,5 @@ void hr_fallback_use_permit(hr_fallback *fallback, enum hirate_op op, const char
         answer->charge = result.charge;
         answer->late = result.late;
     }
+    return 0;
 }

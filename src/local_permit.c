@@ -22,14 +22,23 @@ typedef struct held {
     int64_t now_us;
 } held;
 
-static int read_permit(hr_permit *permit, const hirate_request *request, hirate_error *error)
+/* Ids end with a random number that an engine draws for itself; without it this would be another's, or another process'. */
+static bool is_ours(const hirate_local *local, const hr_permit *permit)
+{
+    const size_t count_size = sizeof(uint32_t);
+    return permit->prefix[0] == '\0' &&
+           memcmp(permit->id + count_size, local->last_id + count_size, sizeof permit->id - count_size) == 0;
+}
+
+static int read_permit(const hirate_local *local, hr_permit *permit, const hirate_request *request, hirate_error *error)
 {
     int rc = hr_permit_read(permit, request->permit, error);
 
     if (rc != 0)
         return rc;
-    if (permit->prefix[0] != '\0')
-        return hr_fail(error, HIRATE_EINVAL, "permit: is a client's; accepted: one that this engine gave");
+    if (!is_ours(local, permit))
+        return hr_fail(error, HIRATE_EINVAL, "permit: is %s; accepted: one that this engine gave",
+                       permit->prefix[0] != '\0' ? "a client's" : "another engine's");
     return hr_permit_check_op(permit, request->op, error);
 }
 
@@ -58,7 +67,7 @@ static void find_hold(held *h)
 
 static int find(hirate_local *local, held *h, const hirate_request *request, hirate_error *error)
 {
-    int rc = read_permit(&h->permit, request, error);
+    int rc = read_permit(local, &h->permit, request, error);
 
     if (rc != 0)
         return rc;

@@ -131,16 +131,6 @@ static bool answer_from_breaker(hr_dispatch *dispatch, hr_request *request, cons
     return true;
 }
 
-/* Of what this process took by itself, as Redis could not answer. */
-static bool answer_own_permit(hr_dispatch *dispatch, const hirate_request *from, const hr_permit *permit,
-                              hr_answer *with)
-{
-    if (!hr_op_uses_permit(from->op) || permit->prefix[0])
-        return false;
-    hr_fallback_use_permit(&dispatch->fallback, from->op, from->permit, from->cost, with);
-    return true;
-}
-
 /* --------------------------------------------------------------------------------------------------- accepting -- */
 
 static int use_limits(hr_dispatch *dispatch, hr_request *request, const hirate_request *from, const hr_permit *permit,
@@ -215,7 +205,10 @@ static int submit_extra(hr_dispatch *dispatch, hr_request *request, const hirate
     if (rc)
         return rc;
     rc = use_limits(dispatch, request, from, &permit, names, error);
-    if (!rc && answer_own_permit(dispatch, from, &permit, &known))
+    const bool own = hr_op_uses_permit(from->op) && !permit.prefix[0]; /* of what this process took by itself */
+    if (!rc && own)
+        rc = hr_fallback_use_permit(&dispatch->fallback, from->op, from->permit, from->cost, &known, error);
+    if (!rc && own)
         hr_requests_answer_new(&dispatch->requests, request, &known);
     else if (!rc)
         rc = take_in(dispatch, request, from, names, deadline_ms);

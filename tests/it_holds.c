@@ -413,6 +413,22 @@ static void test_same_key_twice_is_refused(void **state)
     assert_non_null(strstr(hirate_last_error(f->d.h), "more[0]"));
 }
 
+/* What an engine in some process gave is held nowhere else. */
+static void test_permit_of_a_local_engine_is_refused(void **state)
+{
+    fixture *f = *state;
+    hirate_local *local = NULL;
+    hirate_request request = on(&SLOTS, "ann", 1);
+    hirate_result result;
+
+    assert_int_equal(hirate_local_new(&local, 4), 0);
+    hirate_result_init(&result);
+    assert_int_equal(hirate_local_decide(local, &request, NOON, &result, NULL), 0);
+    assert_int_equal(hirate_release(f->d.h, result.permit, on_heard, NULL), HIRATE_EINVAL);
+    assert_non_null(strstr(hirate_last_error(f->d.h), "permit: "));
+    hirate_local_free(local);
+}
+
 /* Many at once, in one turn: all decided by few calls, none beyond what there is. */
 static void test_many_over_shared_keys_travel_together(void **state)
 {
@@ -497,6 +513,7 @@ int main(void)
         WITH_SERVER(test_shadow_counts_and_never_denies),
         WITH_SERVER(test_foreign_value_is_an_error_for_its_own_requests_only),
         WITH_SERVER(test_same_key_twice_is_refused),
+        WITH_SERVER(test_permit_of_a_local_engine_is_refused),
         WITH_SERVER(test_many_over_shared_keys_travel_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
