@@ -157,6 +157,7 @@ static bool all_are_shadows(hr_request *request)
     return true;
 }
 
+/* *never: for one of them the cost is too much at any time; the first such is the one that bound. */
 static enum hirate_on_failure strictest(hr_request *request, bool *never)
 {
     static const int strictness[] = {[HIRATE_ON_FAILURE_OPEN] = 0,
@@ -173,7 +174,11 @@ static enum hirate_on_failure strictest(hr_request *request, bool *never)
             continue;
         if (strictness[limit->value.on_failure] > strictness[how])
             how = (enum hirate_on_failure)limit->value.on_failure;
-        *never |= request->cost > limit->policy.capacity && !only_shadows;
+        if (only_shadows || *never || request->cost <= limit->policy.capacity)
+            continue;
+        *never = true;
+        if (request->extra)
+            request->extra->bound = i;
     }
     return how;
 }

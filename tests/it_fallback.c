@@ -243,6 +243,32 @@ static void test_failure_local_of_several_waits_for_the_longest(void **state)
     close_and_restart(&d);
 }
 
+static void test_failure_of_several_cost_above_one_capacity_names_that_limit(void **state)
+{
+    static const hirate_limit wide = HIRATE_TOKEN_BUCKET_WITH("f-wide", 100, DAILY, 0, HIRATE_FAIL_OPEN);
+    const hirate_pair more = {&OPEN, "n", 1};
+    (void)state;
+    driver d;
+    answer a = {.calls = 0};
+    hirate_request request;
+    open_and_lose_server(&d);
+    size_t before = d.called;
+    hirate_request_init(&request);
+    request.limit = &wide;
+    request.name = "n";
+    request.name_len = 1;
+    request.cost = 11;
+    request.deadline_ms = 5;
+    request.more = &more;
+    request.more_count = 1;
+    assert_int_equal(driver_submit(&d, &request, &a, NULL), 0);
+    assert_true(driver_wait(&d, before + 1));
+    assert_int_equal(a.result.verdict, HIRATE_DENIED);
+    assert_true(a.result.retry_after_ms == HIRATE_NEVER);
+    assert_string_equal(a.policy, "f-open");
+    close_and_restart(&d);
+}
+
 static void test_failure_peek_and_reset_get_the_error(void **state)
 {
     (void)state;
@@ -422,6 +448,7 @@ int main(void)
         cmocka_unit_test(test_failure_local_admits_its_share),
         cmocka_unit_test(test_failure_local_of_several_is_as_each_share_says),
         cmocka_unit_test(test_failure_local_of_several_waits_for_the_longest),
+        cmocka_unit_test(test_failure_of_several_cost_above_one_capacity_names_that_limit),
         cmocka_unit_test(test_failure_peek_and_reset_get_the_error),
         cmocka_unit_test(test_failure_written_is_maybe_charged_all_the_same),
         cmocka_unit_test(test_failure_foreign_state_is_covered),
