@@ -25,7 +25,7 @@ const char *hirate_strerror(int code)
     case HIRATE_ECANCELED:
         return "canceled";
     case HIRATE_ENOENT:
-        return "no pending request has this id";
+        return "no pending request has this id, or nothing is left of what the permit stood for";
     case HIRATE_EOVERLOAD:
         return "too many requests are pending";
     case HIRATE_EDEADLINE:

@@ -218,7 +218,7 @@ int hr_fallback_use_permit(hr_fallback *fallback, enum hirate_op op, const char 
     int rc = decide(fallback, &request, &result, error);
     if (rc == HIRATE_EINVAL)
         return rc;
-    *answer = (hr_answer){.error = rc, .source = HIRATE_SOURCE_LOCAL, .text = ""};
+    *answer = (hr_answer){.error = rc, .source = rc ? HIRATE_SOURCE_NONE : HIRATE_SOURCE_LOCAL, .text = ""};
     if (rc) {
         answer->text = rc == HIRATE_ENOENT ? HR_REASON_GONE : hirate_strerror(rc);
     } else {
