@@ -501,7 +501,7 @@ typedef struct hirate_options {
     int64_t connect_timeout_ms; /* connect and greet: 1 … 86400000. Default 1000 */
     int64_t stall_timeout_ms;   /* replies owed and no byte moved for so long: reconnect. 1 … 86400000. Default 3000 */
     uint32_t max_pending;       /* requests waiting or in flight: 1 … 4194304. Default 65536 */
-    uint32_t max_calls;         /* script calls in flight: 1 … 64; more than three only while full of distinct
+    uint32_t max_calls;         /* script calls in flight: 1 … 64; more than two only while full of distinct
                                    names. Default 6 */
     uint32_t max_call_keys;     /* distinct keys one call decides: 1 … 256. Default 128 */
     uint32_t max_call_acquires; /* requests one call decides: 1 … 1024. Default 1024 */
