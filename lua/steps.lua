@@ -44,9 +44,9 @@ end
 
 local PARAMETERS = {3, 3, 2, 3, 2, 3, 2}
 
--- units, lag and at of the bucket stored as `value`, as decide_buckets has them: `at` is the moment up to which it has been refilled;
--- when the clock stepped back, by at most one fill time, it stays ahead and lag = (at - now)*n units must pass before anything
--- returns. nil: it holds something else.
+-- units, lag and at of the bucket stored as `value`, as decide_buckets has them: `at` is the moment up to which it has
+-- been refilled; when the clock stepped back, by at most one fill time, it stays ahead and lag = (at - now)*n units
+-- must pass before anything returns. nil: it holds something else.
 local function load_bucket(head, value, n, p, full)
     local stored_head, stored_p, units, at
     if #value == 26 then stored_head, stored_p, units, at = read('<I2ddd', value) end
@@ -72,9 +72,9 @@ local function load_bucket(head, value, n, p, full)
     return units, ahead, at
 end
 
--- The steps; ops[i] is the first run of their keys, the first of which is KEYS[before + 1]. Of each key, counted from 1: left_of, what
--- can be taken, or false if it holds something else; row_of, its kind and parameters; written; of a bucket lag_of and at_of, of
--- another kind state_of, as in kinds.lua. Written out for buckets, as decide_buckets is.
+-- The steps; ops[i] is the first run of their keys, the first of which is KEYS[before + 1]. Of each key, counted from
+-- 1: left_of, what can be taken, or false if it holds something else; row_of, its kind and parameters; written; of a
+-- bucket lag_of and at_of, of another kind state_of, as in kinds.lua. Written out for buckets, as decide_buckets is.
 local function take_steps(i, before)
     local ops, values, keys, out = ops, values, KEYS, out
     local left_of, row_of, written, lag_of, at_of, state_of = {}, {}, {}, {}, {}, {}
