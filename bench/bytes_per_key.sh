@@ -13,25 +13,37 @@ used_memory() {
     cli info memory | tr -d '\r' | sed -n 's/^used_memory://p'
 }
 
-# ask LIMIT: one acquire for each name
+# ask LIMIT [OPTION...]: one acquire for each name
 ask() {
-    on_client_core "$tool" acquire --redis "unix://$socket" --deadline 60s --limit "$1" --format tsv - \
+    limit=$1
+    shift
+    on_client_core "$tool" acquire --redis "unix://$socket" --deadline 60s --limit "$limit" --format tsv "$@" - \
         <"$folder/names" >"$folder/rows"
 }
 
-# measure WHAT ROUNDS PARAMETERS: a row of the table. Each round is a time of its own
+# all_allowed: every name had a verdict, and it was that; else the table would be of fewer entries
+all_allowed() {
+    [ "$(cut -f4 "$folder/rows" | grep -cx allowed)" = "$names" ]
+}
+
+# measure WHAT ROUNDS PARAMETERS [OPTION...]: a row of the table. Each round is a time of its own
 measure() {
+    what=$1 rounds=$2 parameters=$3
+    shift 3
     cli flushall sync >/dev/null
     before=$(used_memory)
     round=0
-    while [ "$round" -lt "$2" ]; do
+    while [ "$round" -lt "$rounds" ]; do
         round=$((round + 1))
-        ask "bench $3" || { echo "not everything was allowed under $3" >&2; exit 1; }
+        if ! ask "bench $parameters" "$@" || ! all_allowed; then
+            echo "not everything was allowed under $parameters" >&2
+            exit 1
+        fi
     done
-    [ "$(cli dbsize)" = "$names" ] || { echo "not every name has a key under $3" >&2; exit 1; }
+    [ "$(cli dbsize)" = "$names" ] || { echo "not every name has a key under $parameters" >&2; exit 1; }
     after=$(used_memory)
     echo "$before $after $(cli strlen "hirate:bench:$first")" |
-        awk -v what="$1" -v n="$names" '{ printf "| %s | %d | %.0f |\n", what, $3, ($2 - $1) / n }'
+        awk -v what="$what" -v n="$names" '{ printf "| %s | %d | %.0f |\n", what, $3, ($2 - $1) / n }'
 }
 
 start_server
@@ -46,6 +58,9 @@ measure token-bucket 1 'token-bucket capacity=1000 rate=1/d'
 measure leaky-bucket 1 'leaky-bucket capacity=1000 rate=1/d'
 measure fixed-window 1 'fixed-window limit=1000 window=36500d'
 measure quota 1 'quota limit=1000 per=month'
+measure 'quota, 1 reservation' 1 'quota limit=1000 per=month' --reserve 1d
 measure sliding-window 1 'sliding-window limit=1000 window=1d'
 measure 'sliding-log, 1 entry' 1 'sliding-log limit=1000 window=1d'
 measure 'sliding-log, 10 entries' 10 'sliding-log limit=1000 window=1d'
+measure 'concurrency, 1 lease' 1 'concurrency limit=1000 lease=1d'
+measure 'concurrency, 10 leases' 10 'concurrency limit=1000 lease=1d'

@@ -53,6 +53,11 @@ start_server() {
     done
 }
 
+# Make the library's script known to the server; prints its SHA1.
+load_script() {
+    cat "$top/lua/acquire.lua" "$top/lua/kinds.lua" "$top/lua/steps.lua" | cli -x script load
+}
+
 cli() {
     redis-cli -s "$socket" "$@"
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What fixed_load.c and raw_hiredis.c have in common, so that they differ in the client alone: the names asked for, how
- * many are outstanding, and what a run took.
+ * What fixed_load.c, raw_hiredis.c (so that these two differ in the client alone) and several.c have in common: the names
+ * asked for, how many are outstanding, and what a run took.
  */
 #ifndef BENCH_LOAD_H
 #define BENCH_LOAD_H

@@ -12,13 +12,13 @@
 
 pairs=${1:-5}
 seconds=${2:-3}
-limit='bench token-bucket capacity=200 rate=1/19999999us'
-# call 1, kind 1, n=1 p=19999999 capacity*p=3999999800 keys=1, one run of 19999999 units once; see lua/acquire.lua
-arguments='\231\001\001\001\316\001\061\054\377\316\356\153\047\070\001\001\316\001\061\054\377\001'
+limit='bench token-bucket capacity=200 rate=1/19999998us'
+# call 1, kind 1, n=1 p=19999998 capacity*p=3999999600 keys=1, one acquire of 19999998 units; see lua/acquire.lua
+arguments='\227\001\001\001\316\001\061\054\376\316\356\153\046\160\001\322\376\316\323\001'
 names=100000
 
 start_server
-sha=$(cli -x script load <"$top/lua/acquire.lua")
+sha=$(load_script)
 
 redis_benchmark() { # CLIENTS REQUESTS
     # shellcheck disable=SC2059

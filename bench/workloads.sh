@@ -81,9 +81,9 @@ hot() { # TITLE NAMES IN-FLIGHT TARGET
 # One in flight, the same script: redis-benchmark cannot send NUL bytes, so the limit is one whose numbers have none when
 # packed. Its p50 comes in steps of 8 us, so the mean of a round trip, from the rate, is compared as well.
 one_in_flight() {
-    sha=$(cli -x script load <"$top/lua/acquire.lua")
-    # call 1, n=1 p=19999999 capacity*p=3999999800 keys=1, one run of 19999999 units once; see lua/acquire.lua
-    arguments='\231\001\001\001\316\001\061\054\377\316\356\153\047\070\001\001\316\001\061\054\377\001'
+    sha=$(load_script)
+    # call 1, kind 1, n=1 p=19999998 capacity*p=3999999600 keys=1, one acquire of 19999998 units; see lua/acquire.lua
+    arguments='\227\001\001\001\316\001\061\054\376\316\356\153\046\160\001\322\376\316\323\001'
     cli flushall >/dev/null
     : >"$folder/pairs"
     i=0
@@ -92,7 +92,7 @@ one_in_flight() {
         # shellcheck disable=SC2059
         theirs=$(printf "$arguments" | on_client_core redis-benchmark -s "$socket" -c 1 -P 1 -n "$(calc "int(20000 * $seconds)")" \
             -r "$many" --csv -x evalsha "$sha" 1 hirate:bench:__rand_int__ 2>/dev/null | tail -n 1 | tr -d '"')
-        result=$(hirate_json "$seconds" 'bench token-bucket capacity=200 rate=1/19999999us' --names "$many" --in-flight 1)
+        result=$(hirate_json "$seconds" 'bench token-bucket capacity=200 rate=1/19999998us' --names "$many" --in-flight 1)
         check_run "$result"
         echo "$theirs" | awk -F, -v p50="$(echo "$result" | json p50_us)" -v rate="$(echo "$result" | json acquires_per_s)" \
             '{print $5 * 1000, p50, 1e6 / $2, 1e6 / rate}' >>"$folder/pairs"

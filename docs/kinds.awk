@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Draw what kinds.sh found: a lane for each kind, a square for each request, in columns of two minutes.
+# Draw what kinds.sh found: a lane for each kind, a square for each request, in columns of two minutes. Below the line when a
+# leaky bucket's turns come, and how much a concurrency limit's leases hold in the middle of each column.
 #
 # Input: KIND<TAB>PARAMETERS<TAB>MINUTE<TAB>VERDICT<TAB>DELAY in minutes, lanes one after the other, each in order of time.
 
@@ -67,9 +68,24 @@ function draw_lane(l,   y, at, n, i, edges, m) {
         for (i = 0; i < denied[l, at]; i++) square(at, y - (allowed[l, at] + i + 1) * pitch, "denied")
         if (kind[l] == "leaky-bucket")
             for (i = 0; i < turn[at]; i++) square(at, y + 3 + i * pitch, "turn")
+        if (kind[l] == "concurrency")
+            for (i = held_at(l, (at + 0.5) * column); i > 0; i--) bar(at, y - 1 + i * 4)
     }
     text(left + width + 22, y - 26, "start", "figure", passed[l] " of " asked[l])
     text(left + width + 22, y - 10, "start", "sub", "at most " most_in_an_hour(l) " in an hour")
+}
+
+# How many leases hold at minute m: those taken and not over, as nothing is released here
+function held_at(l, m,   i, lease, n) {
+    match(parameters[l], /lease=[0-9]+m/)
+    lease = substr(parameters[l], RSTART + 6, RLENGTH - 7) + 0
+    for (i = 1; i <= passed[l]; i++)
+        if (minute[l, i] <= m && m < minute[l, i] + lease) n++
+    return n + 0
+}
+
+function bar(at, y) {
+    printf "<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"3\" class=\"held\"/>\n", left + at * pitch, y, pitch
 }
 
 function legend(x, class, what) {
@@ -88,14 +104,15 @@ END {
     print ".kind{font-size:14px;font-weight:600}"
     print ".figure{font-size:14px;font-weight:600}.sub{fill:#57606a;font-size:11.5px}.legend{font-size:12.5px}"
     print ".axis{stroke:#8c959f}.grid{stroke:#eaeef2}.edge{stroke:#8250df;stroke-dasharray:3 3}"
-    print ".allowed{fill:#0072b2}.denied{fill:#f3c6a5;stroke:#d55e00;stroke-width:.8}.turn{fill:#56b4e9}</style>"
+    print ".allowed{fill:#0072b2}.denied{fill:#f3c6a5;stroke:#d55e00;stroke-width:.8}.turn{fill:#56b4e9}.held{fill:#56b4e9}</style>"
     printf "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n", total_width, height
-    text(24, 32, "start", "title", "Twenty an hour, in six ways, under the same three hours of traffic")
+    text(24, 32, "start", "title", "Twenty an hour, in seven ways, under the same three hours of traffic")
     legend(24, "allowed", "allowed")
     legend(104, "denied", "denied")
     legend(180, "turn", "leaky bucket: when its turn comes")
-    line(424, 48, 424, 62, "edge")
-    text(433, 58.5, "start", "legend", "a window ends")
+    legend(424, "held", "concurrency: how many are held")
+    line(658, 48, 658, 62, "edge")
+    text(667, 58.5, "start", "legend", "a window ends")
     bottom = head + (lanes - 1) * lane_height + base
     for (m = 0; m <= minutes; m += 30) {
         line(px(m), head, px(m), bottom + 12, "grid")

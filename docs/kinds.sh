@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Draw every kind of limit, about twenty an hour each, under the same three hours of traffic, as `hirate simulate`
-# decides it.
+# decides it. There nothing is released, so a lease is held for its whole time.
 #
 # usage: docs/kinds.sh [FILE]     default docs/kinds.svg
 #
@@ -39,6 +39,7 @@ lane() { # KIND PARAMETERS: its name, its parameters and each decision, a line e
     lane quota 'limit=20 per=hour offset=+00:30'
     lane sliding-log 'limit=20 window=1h'
     lane sliding-window 'limit=20 window=1h'
+    lane concurrency 'limit=4 lease=12m'
 } | awk -f "$top/docs/kinds.awk" >"$folder/kinds.svg"
 mv "$folder/kinds.svg" "$svg"
 echo "$svg"

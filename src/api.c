@@ -25,7 +25,7 @@ const char *hirate_strerror(int code)
     case HIRATE_ECANCELED:
         return "canceled";
     case HIRATE_ENOENT:
-        return "no pending request has this id";
+        return "no pending request has this id, or nothing is left of what the permit stood for";
     case HIRATE_EOVERLOAD:
         return "too many requests are pending";
     case HIRATE_EDEADLINE:
@@ -89,6 +89,16 @@ void hirate_result_init_sized(hirate_result *result, size_t size)
 {
     memset(result, 0, size);
     result->struct_size = (uint32_t)size;
+}
+
+const hirate_limit_result *hirate_result_limit(const hirate_result *result, uint32_t i)
+{
+    /* One that was set up by a program of before this field has none. */
+    const size_t known = offsetof(hirate_result, limits) + sizeof result->limits;
+
+    if (result == NULL || result->struct_size < known || result->limits == NULL || i >= result->limit_count)
+        return NULL;
+    return &result->limits[i];
 }
 
 size_t hirate_name_u64(char buf[HIRATE_NAME_INT_SIZE], uint64_t value)

@@ -7,21 +7,6 @@
 
 /* ------------------------------------------------------------------------------------------------- the calls -- */
 
-static hr_call *call_new(uint32_t key_most, uint32_t item_most)
-{
-    hr_call *call = calloc(1, sizeof *call);
-    if (!call)
-        return NULL;
-    call->keys = calloc(key_most, sizeof *call->keys);
-    call->items = calloc(item_most, sizeof *call->items);
-    if (call->keys && call->items)
-        return call;
-    free(call->keys);
-    free(call->items);
-    free(call);
-    return NULL;
-}
-
 int hr_batch_init(hr_batch *batch, hr_limits *limits, const hirate_options *options)
 {
     memset(batch, 0, sizeof *batch);
@@ -31,27 +16,73 @@ int hr_batch_init(hr_batch *batch, hr_limits *limits, const hirate_options *opti
     batch->key_most = options->max_call_keys;
     batch->item_most = options->max_call_acquires;
     for (uint32_t i = 0; i < options->max_calls; i++) {
-        hr_call *call = call_new(batch->key_most, batch->item_most);
+        hr_call *call = hr_call_new(batch->key_most, batch->item_most);
         if (!call)
             return HIRATE_ENOMEM;
-        call->next = batch->free_calls;
-        batch->free_calls = call;
+        call->next = call->all_next = batch->free_calls;
+        batch->free_calls = batch->all_calls = call;
     }
     return hr_hash_init(&batch->table, 1024);
 }
 
 void hr_batch_free(hr_batch *batch)
 {
-    while (batch->free_calls) {
-        hr_call *next = batch->free_calls->next;
-        free(batch->free_calls->keys);
-        free(batch->free_calls->items);
-        free(batch->free_calls);
-        batch->free_calls = next;
+    while (batch->all_calls) {
+        hr_call *next = batch->all_calls->all_next;
+        hr_call_free(batch->all_calls);
+        batch->all_calls = next;
     }
     hr_denials_free(&batch->denials);
     hr_hash_free(&batch->table);
     hr_pool_free(&batch->pool);
+}
+
+static int make_room_for_steps(hr_batch *batch)
+{
+    for (hr_call *call = batch->all_calls; call && !batch->has_steps; call = call->all_next) {
+        int rc = hr_call_make_room_for_steps(call, batch->key_most, batch->item_most);
+        if (rc)
+            return rc;
+    }
+    batch->has_steps = true;
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------- the extras -- */
+
+static size_t extra_size(uint32_t count)
+{
+    return sizeof(hr_extra) + count * sizeof(hr_part);
+}
+
+_Static_assert(sizeof(hr_extra) + HIRATE_PAIRS_MAX * sizeof(hr_part) <= HR_POOL_LARGEST, "extras fit the pool");
+
+hr_extra *hr_batch_extra_new(hr_batch *batch, uint32_t count)
+{
+    hr_extra *extra = make_room_for_steps(batch) ? NULL : hr_pool_get(&batch->pool, extra_size(count));
+    if (!extra)
+        return NULL;
+    memset(extra, 0, extra_size(count));
+    extra->count = count;
+    return extra;
+}
+
+int hr_batch_make_room_for_permit(hr_batch *batch, hr_part *part, size_t size)
+{
+    part->permit = hr_pool_get(&batch->pool, size);
+    part->permit_size = (uint16_t)size;
+    return part->permit ? 0 : HIRATE_ENOMEM;
+}
+
+void hr_batch_extra_free(hr_batch *batch, hr_extra *extra)
+{
+    if (!extra)
+        return;
+    for (uint32_t i = 0; i < extra->count; i++) {
+        if (extra->parts[i].permit)
+            hr_pool_put(&batch->pool, extra->parts[i].permit, extra->parts[i].permit_size);
+    }
+    hr_pool_put(&batch->pool, extra, extra_size(extra->count));
 }
 
 /* -------------------------------------------------------------------------------------------------- the keys -- */
@@ -81,6 +112,18 @@ static uint64_t hash_of(const hr_batch *batch, const hr_limit *limit, const void
     return hr_hash(batch->hash_key, name, len) ^ limit->name_hash;
 }
 
+/* The same name again, as in a flood, needs no hashing. */
+static hr_key *recent_key(const hr_batch *batch, const hr_limit *limit, const void *name, size_t len)
+{
+    hr_key *key = batch->recent;
+    if (!key || key->len != limit->prefix_len + len || key->prefix_len != limit->prefix_len)
+        return NULL;
+    if (len && (key->text[key->len - 1] != ((const char *)name)[len - 1] ||
+                memcmp(key->text + key->prefix_len, name, len) != 0))
+        return NULL;
+    return memcmp(key->text, limit->prefix, key->prefix_len) == 0 ? key : NULL;
+}
+
 static hr_key *find_key(const hr_batch *batch, uint64_t hash, const hr_limit *limit, const void *name, size_t len)
 {
     probe p = {limit, name, len};
@@ -89,11 +132,15 @@ static hr_key *find_key(const hr_batch *batch, uint64_t hash, const hr_limit *li
 
 static hr_key *key_of(hr_batch *batch, const hr_limit *limit, const void *name, size_t len)
 {
-    uint64_t hash = hash_of(batch, limit, name, len);
-    hr_key *key = find_key(batch, hash, limit, name, len);
-
+    hr_key *key = recent_key(batch, limit, name, len);
     if (key)
         return key;
+    uint64_t hash = hash_of(batch, limit, name, len);
+    key = find_key(batch, hash, limit, name, len);
+    if (key) {
+        batch->recent = key;
+        return key;
+    }
     key = hr_pool_get(&batch->pool, key_size(limit->prefix_len + len));
     if (!key)
         return NULL;
@@ -104,6 +151,7 @@ static hr_key *key_of(hr_batch *batch, const hr_limit *limit, const void *name, 
     if (len)
         memcpy(key->text + limit->prefix_len, name, len);
     hr_hash_insert(&batch->table, &key->node, hash);
+    batch->recent = key;
     return key;
 }
 
@@ -111,6 +159,8 @@ static void drop_key_if_unused(hr_batch *batch, hr_key *key)
 {
     if (key->waiting || key->calls)
         return;
+    if (batch->recent == key)
+        batch->recent = NULL;
     hr_hash_remove(&batch->table, &key->node);
     hr_pool_put(&batch->pool, key, key_size(key->len));
 }
@@ -131,59 +181,84 @@ static void make_unready(hr_batch *batch, hr_key *key)
     batch->ready--;
 }
 
-/* Put a request into its key's queue before `next`, or at the end. */
-static void enqueue(hr_batch *batch, hr_key *key, hr_request *request, hr_request *next)
+/* Put a ticket into its key's queue before `next`, or at the end. */
+static void enqueue(hr_batch *batch, hr_key *key, hr_ticket *ticket, hr_ticket *next)
 {
-    hr_request *prev = next ? next->prev : key->last;
+    hr_ticket *prev = next ? next->prev : key->last;
 
-    request->next = next;
-    request->prev = prev;
-    *(prev ? &prev->next : &key->first) = request;
-    *(next ? &next->prev : &key->last) = request;
-    request->key = key;
-    request->state = HR_REQUEST_WAITING;
-    key->resets += request->op == HIRATE_OP_RESET;
+    ticket->next = next;
+    ticket->prev = prev;
+    *(prev ? &prev->next : &key->first) = ticket;
+    *(next ? &next->prev : &key->last) = ticket;
+    ticket->key = key;
+    ticket->request->state = HR_REQUEST_WAITING;
+    key->resets += ticket->request->op == HIRATE_OP_RESET;
+    key->stepped += ticket->request->extra != NULL;
     batch->waiting++;
     if (key->waiting++ == 0)
         make_ready(batch, key);
 }
 
-static void dequeue(hr_batch *batch, hr_request *request)
+static void dequeue(hr_batch *batch, hr_ticket *ticket)
 {
-    hr_key *key = request->key;
+    hr_key *key = ticket->key;
 
-    *(request->prev ? &request->prev->next : &key->first) = request->next;
-    *(request->next ? &request->next->prev : &key->last) = request->prev;
-    key->resets -= request->op == HIRATE_OP_RESET;
+    *(ticket->prev ? &ticket->prev->next : &key->first) = ticket->next;
+    *(ticket->next ? &ticket->next->prev : &key->last) = ticket->prev;
+    key->resets -= ticket->request->op == HIRATE_OP_RESET;
+    key->stepped -= ticket->request->extra != NULL;
     batch->waiting--;
     if (--key->waiting == 0)
         make_unready(batch, key);
 }
 
-int hr_batch_add(hr_batch *batch, hr_request *request, const void *name, size_t len)
+/* Take back the first `count` tickets of a request that cannot be queued whole. */
+static void unqueue(hr_batch *batch, hr_request *request, uint32_t count)
 {
-    hr_key *key = key_of(batch, request->limit, name, len);
+    for (uint32_t i = 0; i < count; i++) {
+        hr_ticket *ticket = hr_request_ticket(request, i);
+        dequeue(batch, ticket);
+        drop_key_if_unused(batch, ticket->key);
+    }
+}
+
+static int add_ticket(hr_batch *batch, hr_request *request, hr_ticket *ticket, const hr_name *name)
+{
+    hr_key *key = key_of(batch, ticket->limit, name->bytes, name->len);
     if (!key)
         return HIRATE_ENOMEM;
+    ticket->request = request;
+    enqueue(batch, key, ticket, NULL);
+    return 0;
+}
+
+int hr_batch_add(hr_batch *batch, hr_request *request, const hr_name *names)
+{
     request->number = ++batch->added;
-    enqueue(batch, key, request, NULL);
+    if (!request->extra)
+        return add_ticket(batch, request, &request->ticket, names);
+    for (uint32_t i = 0; i < request->extra->count; i++) {
+        int rc = add_ticket(batch, request, &request->extra->parts[i].ticket, &names[i]);
+        if (rc) {
+            unqueue(batch, request, i);
+            return rc;
+        }
+    }
     return 0;
 }
 
 void hr_batch_remove(hr_batch *batch, hr_request *request)
 {
-    if (request->state == HR_REQUEST_CALLED) {
-        request->item->request = NULL;
-        return;
-    }
-    hr_key *key = request->key;
-    dequeue(batch, request);
-    drop_key_if_unused(batch, key);
+    if (request->state == HR_REQUEST_CALLED)
+        *request->called_as = NULL;
+    else
+        unqueue(batch, request, hr_request_tickets(request));
 }
 
 /* ------------------------------------------------------------------------------------------- remembered denials -- */
 
-const hr_denial *hr_batch_denial(const hr_batch *batch, const hr_limit *limit, const void *name, size_t len, uint64_t cost)
+const hr_denial *hr_batch_denial(const hr_batch *batch, const hr_limit *limit, const void *name, size_t len,
+                                 uint64_t cost)
 {
     if (!batch->denials.entries)
         return NULL;
@@ -209,212 +284,248 @@ void hr_batch_note_denial(hr_batch *batch, const hr_call_key *entry, hr_denial d
 
 /* --------------------------------------------------------------------------------------------- forming calls -- */
 
-/* Can `request` be decided in the same entry of the script as what was taken from its key before it? */
-static bool goes_along(const hr_request *first, const hr_request *request)
+/* Can `ticket` be decided in the same entry of the script as what was taken from its key before it? */
+static bool goes_along(const hr_ticket *ticket, const hr_limit *limit, enum hirate_op first_op)
 {
-    return first->op != HIRATE_OP_RESET && request->op != HIRATE_OP_RESET && first->limit == request->limit;
+    return !ticket->request->extra && first_op != HIRATE_OP_RESET && ticket->request->op != HIRATE_OP_RESET &&
+           ticket->limit == limit;
 }
 
-static bool is_reset(const hr_call *call, const hr_call_key *entry)
+static void put_into_call(hr_batch *batch, hr_call *call, hr_key *key)
 {
-    return call->items[entry->first].op == HIRATE_OP_RESET;
-}
-
-/* Move the front run of a ready key into the call. */
-static void take_key(hr_batch *batch, hr_call *call, hr_key *key)
-{
-    hr_call_key *entry = &call->keys[call->key_count++];
-    const hr_request *first = key->first;
-
-    *entry = (hr_call_key){.key = key, .limit = first->limit, .first = call->item_count};
-    while (key->first && call->item_count < batch->item_most) {
-        hr_request *request = key->first;
-        if (request != first && !goes_along(first, request))
-            break;
-        dequeue(batch, request);
-        hr_call_item *item = &call->items[call->item_count++];
-        *item = (hr_call_item){request, request->cost, request->op};
-        request->item = item;
-        request->state = HR_REQUEST_CALLED;
-        entry->count++;
-    }
-    entry->limit->uses++;
-    key->resets += is_reset(call, entry);
     key->calls++;
     key->taken_for = batch->formed;
     call->key_bytes += key->len;
-    if (key->waiting) { /* the rest has its turn after the others */
-        make_unready(batch, key);
-        make_ready(batch, key);
+}
+
+static uint32_t requests_of(const hr_call *call)
+{
+    return call->item_count + call->ref_count;
+}
+
+/* Move the front run of a ready key into the call. */
+static void take_entry(hr_batch *batch, hr_call *call, hr_key *key)
+{
+    hr_call_key *entry = &call->keys[call->key_count++];
+    hr_ticket *ticket = key->first;
+    hr_limit *limit = ticket->limit;
+    enum hirate_op op = (enum hirate_op)ticket->request->op;
+
+    const uint64_t cost = ticket->request->cost;
+    *entry = (hr_call_key){.key = key, .limit = limit, .first = call->item_count, .alike = true};
+    do {
+        hr_request *request = ticket->request;
+        entry->alike &= request->op == HIRATE_OP_ACQUIRE && request->cost == cost;
+        dequeue(batch, ticket);
+        hr_call_item *item = &call->items[call->item_count++];
+        *item = (hr_call_item){request, request->cost, request->op};
+        request->called_as = &item->request;
+        request->state = HR_REQUEST_CALLED;
+        entry->count++;
+        ticket = key->first;
+    } while (ticket && requests_of(call) < batch->item_most && goes_along(ticket, limit, op));
+    entry->limit->uses++;
+    key->resets += op == HIRATE_OP_RESET;
+    key->step_key = HR_KEY_HAS_ENTRY;
+    put_into_call(batch, call, key);
+}
+
+/* Is this request the next of all its keys, and can it go along with what the call has of them? */
+static bool is_next(const hr_batch *batch, const hr_call *call, hr_request *request)
+{
+    for (uint32_t i = 0; i < hr_request_tickets(request); i++) {
+        const hr_ticket *ticket = hr_request_ticket(request, i);
+        const hr_key *key = ticket->key;
+        if (key->first != ticket)
+            return false;
+        if (key->taken_for == batch->formed &&
+            (key->step_key == HR_KEY_HAS_ENTRY ||
+             !hr_policy_decides_alike(&call->step_keys[key->step_key].limit->policy, &ticket->limit->policy)))
+            return false;
+    }
+    return true;
+}
+
+/* Is there room for it? Alone it always has. */
+static bool fits(const hr_batch *batch, const hr_call *call, hr_request *request)
+{
+    uint32_t count = hr_request_tickets(request), new_keys = 0;
+
+    if (!requests_of(call))
+        return true;
+    for (uint32_t i = 0; i < count; i++)
+        new_keys += hr_request_ticket(request, i)->key->taken_for != batch->formed;
+    return call->key_count + call->step_key_count + new_keys <= batch->key_most &&
+           requests_of(call) + count <= batch->item_most && (!new_keys || call->key_bytes < HR_CALL_BYTES_MOST);
+}
+
+static uint32_t step_key_of(hr_batch *batch, hr_call *call, const hr_ticket *ticket)
+{
+    hr_key *key = ticket->key;
+    if (key->taken_for == batch->formed)
+        return key->step_key;
+    key->step_key = call->step_key_count++;
+    call->step_keys[key->step_key] = (hr_step_key){.key = key, .limit = ticket->limit};
+    ticket->limit->uses++;
+    put_into_call(batch, call, key);
+    return key->step_key;
+}
+
+/* The shadows among a request's limits, or the others. */
+static void take_refs(hr_batch *batch, hr_call *call, hr_request *request, bool shadows)
+{
+    for (uint32_t i = 0; i < hr_request_tickets(request); i++) {
+        hr_ticket *ticket = hr_request_ticket(request, i);
+        bool shadow = hr_limit_is_shadow(ticket->limit);
+        if (shadow != shadows)
+            continue;
+        dequeue(batch, ticket);
+        call->refs[call->ref_count++] =
+            (hr_step_ref){.limit = ticket->limit, .key = step_key_of(batch, call, ticket), .part = i, .shadow = shadow};
+        ticket->limit->uses++;
     }
 }
 
-hr_call *hr_batch_form(hr_batch *batch, enum hr_script_how how)
+static void take_step(hr_batch *batch, hr_call *call, hr_request *request)
 {
-    hr_call *call = batch->free_calls;
-    if (!call || !batch->first)
-        return NULL;
+    const hr_extra *extra = request->extra;
+    hr_step *step = &call->steps[call->step_count++];
+
+    *step = (hr_step){.request = request, .cost = request->cost, .op = request->op, .first = call->ref_count};
+    if (extra) {
+        step->holds = extra->holds;
+        step->hold_us = extra->hold_us;
+        step->until_us = extra->until_us;
+        memcpy(step->id, extra->id, sizeof step->id);
+    }
+    step->count = hr_request_tickets(request);
+    take_refs(batch, call, request, false);
+    take_refs(batch, call, request, true);
+    request->called_as = &step->request;
+    request->state = HR_REQUEST_CALLED;
+}
+
+/* As much of a key's front as can be steps of this call. A reset is an entry, alone in a call with its key. False:
+ * there is no room for the next. */
+static bool take_steps(hr_batch *batch, hr_call *call, hr_key *key)
+{
+    while (key->first) {
+        hr_request *request = key->first->request;
+        if (request->op == HIRATE_OP_RESET) {
+            if (key->taken_for != batch->formed)
+                take_entry(batch, call, key);
+            return true;
+        }
+        if (!is_next(batch, call, request))
+            return true;
+        if (!fits(batch, call, request))
+            return false;
+        take_step(batch, call, request);
+    }
+    return true;
+}
+
+static void begin_call(hr_batch *batch, hr_call *call, enum hr_script_how how)
+{
     batch->free_calls = call->next;
     batch->formed++;
     call->number = (uint32_t)batch->formed;
     call->how = how;
     call->key_count = call->item_count = 0;
+    call->step_key_count = call->step_count = call->ref_count = 0;
     call->key_bytes = 0;
-    while (batch->first && batch->first->taken_for != batch->formed && call->key_count < batch->key_most &&
-           call->item_count < batch->item_most && call->key_bytes < HR_CALL_BYTES_MOST)
-        take_key(batch, call, batch->first);
+}
+
+static bool has_room(const hr_batch *batch, const hr_call *call)
+{
+    return call->key_count + call->step_key_count < batch->key_most && requests_of(call) < batch->item_most &&
+           call->key_bytes < HR_CALL_BYTES_MOST;
+}
+
+/* A key whose next request is too large for what is left of the call ends it, and is the first of the next call:
+ * there it fits. */
+hr_call *hr_batch_form(hr_batch *batch, enum hr_script_how how)
+{
+    hr_call *call = batch->free_calls;
+    hr_key *key;
+
+    if (!call || !batch->first)
+        return NULL;
+    begin_call(batch, call, how);
+    while ((key = batch->first) != NULL && key->visited_for != batch->formed && has_room(batch, call)) {
+        const uint32_t before = requests_of(call);
+        key->visited_for = batch->formed;
+        if (key->stepped || key->taken_for == batch->formed) {
+            if (!take_steps(batch, call, key) && requests_of(call) == before)
+                break;
+        } else {
+            take_entry(batch, call, key);
+        }
+        if (key->waiting) { /* the rest has its turn after the others */
+            make_unready(batch, key);
+            make_ready(batch, key);
+        }
+    }
     return call;
 }
 
-/* ------------------------------------------------------------------------------------------------- encoding -- */
-
-/* What an item takes if there is room, in the script's units: nothing with a cost of 0 or above the limit. */
-static uint64_t units_of(const hr_call_item *item, const hr_policy *policy)
-{
-    if (item->cost > policy->capacity)
-        return 0;
-    bool is_bucket = policy->kind == HIRATE_KIND_TOKEN_BUCKET || policy->kind == HIRATE_KIND_LEAKY_BUCKET;
-    return is_bucket ? item->cost * policy->p : item->cost;
-}
-
-/* Equal takes in a row are a run. Acquires that take nothing are one only in the first place, where it matters (see
- * lua/acquire.lua); later they do not interrupt one. Peeks are none, except under a sliding log, whose waits only the server
- * can tell. */
-bool hr_batch_walk(hr_run_walk *walk, const hr_policy *policy, const hr_call_item *item)
-{
-    uint64_t units = units_of(item, policy);
-    bool peek = item->op == HIRATE_OP_PEEK, nothing = units == 0;
-
-    if (peek && (nothing || policy->kind != HIRATE_KIND_SLIDING_LOG))
-        return false;
-    if (nothing && walk->runs > 0)
-        return false;
-    if (walk->runs == 0 || walk->units != units || walk->op != item->op) {
-        walk->runs++;
-        walk->units = units;
-        walk->op = item->op;
-    }
-    return true;
-}
-
-static bool only_peeks(const hr_call *call, const hr_call_key *entry)
-{
-    for (uint32_t i = 0; i < entry->count; i++) {
-        if (call->items[entry->first + i].op != HIRATE_OP_PEEK)
-            return false;
-    }
-    return true;
-}
-
-/* Under a sliding log peeks may come before an acquire that takes nothing. Then it is no run, and must be one all the same, as
- * it writes: at the end, where no other does. */
-static bool needs_touch(const hr_call *call, const hr_call_key *entry, const hr_policy *policy)
-{
-    hr_run_walk walk = {0};
-
-    for (uint32_t i = 0; i < entry->count; i++) {
-        const hr_call_item *item = &call->items[entry->first + i];
-        if (hr_batch_walk(&walk, policy, item) && item->op == HIRATE_OP_ACQUIRE)
-            return false;
-    }
-    return !only_peeks(call, entry);
-}
-
-/* Visit the runs; each is written if `out` is given. Returns how many there are. */
-static uint32_t encode_runs(const hr_call *call, const hr_call_key *entry, hr_script_call *out)
-{
-    const hr_policy *policy = &entry->limit->policy;
-    hr_run_walk walk = {0};
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < entry->count; i++) {
-        const hr_call_item *item = &call->items[entry->first + i];
-        hr_run_walk before = walk;
-        if (!hr_batch_walk(&walk, policy, item))
-            continue;
-        if (walk.runs != before.runs && before.runs && out)
-            hr_script_run(out, before.units, count);
-        if (walk.runs != before.runs)
-            count = 0;
-        count += item->op == HIRATE_OP_ACQUIRE;
-    }
-    if (walk.runs && out)
-        hr_script_run(out, walk.units, count);
-    return walk.runs;
-}
-
-static void encode_entry(const hr_call *call, hr_call_key *entry, hr_script_call *out)
-{
-    hr_script_key(out, entry->key->text, entry->key->len);
-    if (is_reset(call, entry)) {
-        hr_script_reset(out);
-        return;
-    }
-    const hr_policy *policy = &entry->limit->policy;
-    bool touch = policy->kind == HIRATE_KIND_SLIDING_LOG && needs_touch(call, entry, policy);
-    uint32_t runs = encode_runs(call, entry, NULL);
-    entry->runs = runs + touch;
-    if (entry->runs == 0) {
-        hr_script_peek(out);
-        return;
-    }
-    hr_script_acquires(out, entry->runs);
-    encode_runs(call, entry, out);
-    if (touch)
-        hr_script_run(out, 0, 1);
-}
-
-int hr_batch_encode(hr_call *call, hr_script_call *out)
-{
-    hr_script_begin(out, call->number);
-    for (uint32_t i = 0; i < call->key_count;) {
-        const hr_limit *limit = call->keys[i].limit;
-        uint32_t end = i + 1;
-        while (end < call->key_count && call->keys[end].limit == limit)
-            end++;
-        hr_script_limit(out, &limit->policy, end - i);
-        for (; i < end; i++)
-            encode_entry(call, &call->keys[i], out);
-    }
-    return hr_script_finish(out, call->how);
-}
-
 /* ----------------------------------------------------------------------------------------------- after a call -- */
+
+static void let_key_go(hr_batch *batch, hr_key *key, hr_limit *limit)
+{
+    hr_limits_done(batch->limits, limit);
+    key->calls--;
+    drop_key_if_unused(batch, key);
+}
 
 void hr_batch_finish(hr_batch *batch, hr_call *call)
 {
     for (uint32_t i = 0; i < call->key_count; i++) {
         hr_key *key = call->keys[i].key;
-        if (is_reset(call, &call->keys[i])) {
+        if (hr_call_is_reset(call, &call->keys[i])) {
             key->resets--;
             hr_denials_clear(&batch->denials, key->node.hash, key->text, key->len);
         }
-        hr_limits_done(batch->limits, call->keys[i].limit);
-        key->calls--;
-        drop_key_if_unused(batch, key);
+        let_key_go(batch, key, call->keys[i].limit);
     }
+    for (uint32_t i = 0; i < call->ref_count; i++)
+        hr_limits_done(batch->limits, call->refs[i].limit);
+    for (uint32_t i = 0; i < call->step_key_count; i++)
+        let_key_go(batch, call->step_keys[i].key, call->step_keys[i].limit);
     call->next = batch->free_calls;
     batch->free_calls = call;
 }
 
-/* Among those that wait already there may be later ones, and earlier ones of a call that was refused before this one. */
-static void take_back_entry(hr_batch *batch, hr_call *call, const hr_call_key *entry)
+/* To where it was submitted. Others that wait may be anywhere, also between two of the same call: of an earlier
+ * call that was refused after this one was formed. */
+static void requeue(hr_batch *batch, hr_ticket *ticket)
 {
-    hr_request *next = entry->key->first;
+    hr_key *key = ticket->key;
+    const uint64_t number = ticket->request->number;
+    hr_ticket *next = key->requeued ? key->requeued : key->first;
 
-    for (uint32_t i = 0; i < entry->count; i++) {
-        hr_request *request = call->items[entry->first + i].request;
-        if (!request)
-            continue;
-        while (next && next->number < request->number)
+    if (key->requeued) {
+        while (next->prev && next->prev->request->number > number)
+            next = next->prev;
+    } else {
+        while (next && next->request->number < number)
             next = next->next;
-        enqueue(batch, entry->key, request, next);
     }
+    enqueue(batch, key, ticket, next);
+    key->requeued = ticket;
 }
 
+/* From the last request on, so that the place of each is found from where the one behind it went. */
 void hr_batch_take_back(hr_batch *batch, hr_call *call)
 {
     for (uint32_t i = 0; i < call->key_count; i++)
-        take_back_entry(batch, call, &call->keys[i]);
+        call->keys[i].key->requeued = NULL;
+    for (uint32_t i = 0; i < call->step_key_count; i++)
+        call->step_keys[i].key->requeued = NULL;
+    for (uint32_t i = hr_call_requests(call); i-- > 0;) {
+        hr_request *request = hr_call_request(call, i);
+        for (uint32_t j = 0; request && j < hr_request_tickets(request); j++)
+            requeue(batch, hr_request_ticket(request, j));
+    }
     hr_batch_finish(batch, call);
 }

@@ -2,81 +2,47 @@
 /*
  * request: what waits, gathered by key, and the calls made of it.
  *
- * A key object stands in the table while requests wait for it or a call holds it, and in the queue of ready keys while
- * requests wait. Forming a call takes ready keys in order, and of each the front run of requests that one entry of the
- * script can decide: acquires and peeks under one limit, or one reset. What is behind a reset or a change of the limit
- * goes into a later call, so requests for one key are executed in the order of submission.
+ * A key object stands in the table while tickets wait for it or a call holds it, and in the queue of ready keys while
+ * tickets wait. Forming a call takes ready keys in order, and of each as much of the front of its queue as the call can
+ * decide.
  *
- * A call keeps its own copy of what it asked, so requests may be answered (deadline, cancel, close) while it is in flight;
- * the reply is then still read right for the others.
+ * As an entry: acquires and peeks under one limit, or one reset. What is behind a reset or a change of the limit goes
+ * into a later call.
+ *
+ * As steps, where a request waits for the key that cannot be part of an entry: the tickets' requests one by one, as
+ * long as each is at the front of all its keys. Tickets stand in their queues in the order of submission, so the oldest
+ * request is at the front of all its keys, and goes.
+ *
+ * So requests for one key are executed in the order of submission.
  */
 #ifndef HR_BATCH_H
 #define HR_BATCH_H
 
+#include "call.h"
 #include "denials.h"
-#include "hash.h"
-#include "link.h"
 #include "pool.h"
 #include "request.h"
-#include "script.h"
 
 #define HR_CALL_BYTES_MOST 131072 /* of keys in one call, so that the output buffer stays small */
 
-typedef struct hr_key {
-    hr_hash_node node;
-    struct hr_key *prev, *next;        /* ready keys */
-    struct hr_request *first, *last;   /* waiting, in order of submission */
-    uint32_t waiting;
-    uint32_t calls;                    /* in flight that hold it */
-    uint32_t resets;                   /* waiting or in flight: what is known of it is about to change */
-    uint64_t taken_for;                /* number of the last call formed with it */
-    uint16_t len, prefix_len;
-    char text[];                       /* PREFIX:POLICY:NAME */
-} hr_key;
-
-typedef struct hr_call_item {
-    hr_request *request; /* NULL once it was answered otherwise */
-    uint64_t cost;
-    uint8_t op; /* enum hirate_op */
-} hr_call_item;
-
-typedef struct hr_call_key {
-    hr_key *key;
-    hr_limit *limit; /* one use of it, as its requests may be answered and gone before the reply */
-    uint32_t first, count; /* items */
-    uint32_t runs;         /* of them, as they were encoded */
-} hr_call_key;
-
-/* Which run of a call's entry an item belongs to. Items are visited in order, from a zeroed struct. */
-typedef struct hr_run_walk {
-    uint32_t runs; /* begun so far: the item's run is runs - 1 */
-    uint64_t units;
-    uint8_t op;
-} hr_run_walk;
-
-typedef struct hr_call {
-    hr_link_call link; /* first: the link knows a call by it */
-    struct hr_call *next;
-    enum hr_script_how how;
-    uint32_t number;
-    uint32_t key_count, item_count;
-    size_t key_bytes;
-    int64_t sent_us;
-    hr_call_key *keys;
-    hr_call_item *items;
-} hr_call;
+typedef struct hr_name {
+    const void *bytes;
+    size_t len;
+} hr_name;
 
 typedef struct hr_batch {
     hr_hash_key hash_key;
     hr_hash_table table;
     hr_pool pool;
+    hr_key *recent;       /* the one asked for last, or NULL */
     hr_key *first, *last; /* ready keys */
     uint32_t ready;       /* how many */
-    uint32_t waiting;     /* requests, over all keys */
+    uint32_t waiting;     /* tickets, over all keys */
     uint64_t added;       /* requests so far */
     uint64_t formed;      /* calls so far */
-    uint32_t key_most, item_most; /* of a call */
-    hr_call *free_calls;
+    uint32_t key_most, item_most; /* of a call: keys; items and refs (call.h) together */
+    hr_call *free_calls, *all_calls;
+    bool has_steps;       /* the calls have room for them */
     hr_limits *limits;
     hr_denials denials;
 } hr_batch;
@@ -85,11 +51,18 @@ typedef struct hr_batch {
 int hr_batch_init(hr_batch *batch, hr_limits *limits, const hirate_options *options);
 void hr_batch_free(hr_batch *batch);
 
-/* Queue a request (op, cost and limit are set) under its name. 0 with the request WAITING, or HIRATE_ENOMEM. */
-int hr_batch_add(hr_batch *batch, hr_request *request, const void *name, size_t len);
-/* The denial that answers an acquire of `cost` on the name without asking, as far as order allows: not while a reset of it is
- * under way. NULL: none. The caller looks at its time. */
-const hr_denial *hr_batch_denial(const hr_batch *batch, const hr_limit *limit, const void *name, size_t len, uint64_t cost);
+/* Queue a request (op, cost, and each ticket's limit are set) under its names, one for each ticket. 0 with the request
+ * WAITING, or HIRATE_ENOMEM. */
+int hr_batch_add(hr_batch *batch, hr_request *request, const hr_name *names);
+/* Extras for so many parts, 1 … HIRATE_PAIRS_MAX, zeroed; NULL: no memory. From the pool, each part's permit too. */
+hr_extra *hr_batch_extra_new(hr_batch *batch, uint32_t count);
+void hr_batch_extra_free(hr_batch *batch, hr_extra *extra); /* NULL is fine */
+/* Room for a permit of the part, of at most `size` bytes. HIRATE_ENOMEM. */
+int hr_batch_make_room_for_permit(hr_batch *batch, hr_part *part, size_t size);
+/* The denial that answers an acquire of `cost` on the name without asking, as far as order allows: not while a reset of
+ * it is under way. NULL: none. The caller looks at its time. */
+const hr_denial *hr_batch_denial(const hr_batch *batch, const hr_limit *limit, const void *name, size_t len,
+                                 uint64_t cost);
 /* Remember that the script denied `cost` on the key of a call's entry. The rest is taken from `denial`. */
 void hr_batch_note_denial(hr_batch *batch, const hr_call_key *entry, hr_denial denial);
 /* Let go of a WAITING or CALLED request that is about to be answered. */
@@ -97,14 +70,10 @@ void hr_batch_remove(hr_batch *batch, hr_request *request);
 
 /* A call of what is ready, its requests CALLED; NULL when nothing is, or every call is in flight. */
 hr_call *hr_batch_form(hr_batch *batch, enum hr_script_how how);
-/* Write it as a command; HIRATE_ENOMEM if there is no memory. */
-int hr_batch_encode(hr_call *call, hr_script_call *out);
-/* Go to the next item. False: it is part of no run, as what it takes needs no asking. */
-bool hr_batch_walk(hr_run_walk *walk, const hr_policy *policy, const hr_call_item *item);
 /* The call is over; all its items have been answered or taken back. */
 void hr_batch_finish(hr_batch *batch, hr_call *call);
-/* Nothing was charged: the requests it still has WAIT again, in their keys' queues where they were submitted. Finishes the
- * call. */
+/* Nothing was charged: the requests it still has WAIT again, in their keys' queues where they were submitted. Finishes
+ * the call. */
 void hr_batch_take_back(hr_batch *batch, hr_call *call);
 
 #endif

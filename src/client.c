@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * client: what a caller sees: checks on the way in, callbacks on the way out, and the client's place in the loop.
+ * client: what a caller calls: checks on the way in, the client's place in the loop, and when callbacks run (what they
+ * are given: results.c).
  *
- * The loop enters a client in three places: its timer, its deferred call, and the link's descriptor (on_settled). Each does
- * its work on the layers below, then runs callbacks in deliver(), and nowhere else. So no callback runs inside a call of the
- * caller's, nor while the link or hiredis is on the stack, and a callback may do anything, also close. The client is destroyed
- * by leave(), the last thing each entry does.
+ * The loop enters a client in three places: its timer, its deferred call, and the link's descriptor (on_settled). Each
+ * does its work on the layers below, then runs callbacks in deliver(), and nowhere else. So no callback runs inside a
+ * call of the caller's, nor while the link or hiredis is on the stack, and a callback may do anything, also close. The
+ * client is destroyed by leave(), the last thing each entry does.
  *
- * A turn of the loop ends with the deferred call. It flushes what the turn has submitted, so every delivery asks for it.
+ * A turn of the loop ends with the deferred call. It flushes what the turn has submitted, so every delivery asks for
+ * it.
  */
 #include "check.h"
 #include "clock.h"
 #include "dispatch.h"
 #include "error.h"
 #include "options.h"
+#include "results.h"
+#include "submit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define CALLBACKS_A_TURN 1024
-#define DAY_MS           86400000
 
 struct hirate {
     hr_dispatch dispatch; /* first: the link's events get one pointer for both */
@@ -67,7 +70,7 @@ static int want_turn_end(hirate *h)
 
 static void arm(hirate *h)
 {
-    bool at_once = h->dispatch.requests.done || (h->closing && !h->dispatch.closed);
+    bool at_once = h->dispatch.requests.done || (h->closing && !h->dispatch.closing);
     int64_t due = at_once ? h->dispatch.now_us : hr_dispatch_due_us(&h->dispatch);
     if (due >= h->armed_us)
         return;
@@ -95,90 +98,6 @@ static void leave(hirate *h)
 
 /* ------------------------------------------------------------------------------------------------ delivering -- */
 
-static void count(hirate_stats *stats, const hr_answer *answer)
-{
-    stats->answered++;
-    if (answer->error)
-        stats->errors++;
-    else if (answer->verdict == HIRATE_ALLOWED)
-        stats->allowed++;
-    else if (answer->verdict == HIRATE_DENIED)
-        stats->denied++;
-}
-
-static void count_verdict(hirate_policy_stats *stats, const hr_answer *answer)
-{
-    bool allowed = answer->verdict == HIRATE_ALLOWED;
-    switch (answer->source) {
-    case HIRATE_SOURCE_REDIS:
-        ++*(allowed ? &stats->allowed_redis : &stats->denied_redis);
-        break;
-    case HIRATE_SOURCE_LOCAL:
-        ++*(allowed ? &stats->allowed_local : &stats->denied_local);
-        break;
-    case HIRATE_SOURCE_CACHE:
-        stats->denied_cache++;
-        break;
-    case HIRATE_SOURCE_FAIL_OPEN:
-        ++*(allowed ? &stats->allowed_open : &stats->denied_closed);
-        break;
-    case HIRATE_SOURCE_FAIL_CLOSED:
-        stats->denied_closed++;
-        break;
-    case HIRATE_SOURCE_NONE:
-        break;
-    }
-}
-
-static void count_by_policy(hr_counters *counters, const hr_answer *answer)
-{
-    if (!counters)
-        return;
-    hirate_policy_stats *stats = &counters->stats;
-    counters->answered++;
-    stats->maybe += answer->charge == HIRATE_CHARGE_MAYBE;
-    if (answer->error)
-        stats->errors++;
-    else if (answer->verdict)
-        count_verdict(stats, answer);
-    else
-        stats->resets++;
-}
-
-/* The slot is free again before the callback runs, so that it can submit in its stead. */
-static void run_callback(hirate *h, hr_request *request)
-{
-    hr_answer answer = request->answer;
-    hr_limit *limit = request->limit;
-    hirate_cb *cb = request->cb;
-    void *user = request->user;
-    const hirate_result result = {
-        .struct_size = sizeof result,
-        .error = answer.error,
-        .op = (enum hirate_op)request->op,
-        .verdict = answer.verdict,
-        .source = answer.source,
-        .charge = answer.charge,
-        .id = request->id,
-        .cost = request->cost,
-        .remaining = answer.remaining,
-        .retry_after_ms = answer.retry_after_ms,
-        .reset_ms = answer.reset_ms,
-        .delay_ms = answer.delay_ms,
-        .time_us = answer.time_us,
-        .used = answer.used,
-        .policy = limit->policy.name,
-        .reason = answer.reason ? answer.reason->text : answer.text,
-        .cause = answer.cause,
-    };
-    count(&h->dispatch.stats, &answer);
-    count_by_policy(limit->counters, &answer);
-    hr_requests_put(&h->dispatch.requests, request);
-    cb(h, &result, user);
-    hr_limits_done(&h->dispatch.limits, limit);
-    hr_reason_drop(answer.reason);
-}
-
 static void tell_room(hirate *h)
 {
     uint32_t most = h->dispatch.requests.most;
@@ -197,8 +116,12 @@ static void deliver(hirate *h, uint32_t most)
         return;
     h->delivering = true;
     while (h->turn_callbacks < most && (request = hr_requests_next_done(&h->dispatch.requests)) != NULL) {
+        if (!request->cb) {
+            hr_result_drop(&h->dispatch, request);
+            continue;
+        }
         h->turn_callbacks++;
-        run_callback(h, request);
+        hr_result_deliver(h, &h->dispatch, request);
     }
     tell_room(h);
     h->delivering = false;
@@ -218,7 +141,7 @@ static void on_settled(void *arg)
 static void close_if_asked(hirate *h)
 {
     if (h->closing && !h->dispatch.closed)
-        hr_dispatch_close(&h->dispatch);
+        hr_dispatch_close(&h->dispatch, true);
 }
 
 static void on_timer(void *arg)
@@ -334,9 +257,9 @@ static int check_request(const hirate_request *request, hirate_error *error)
     int rc = hr_check_request(request, error);
     if (rc)
         return rc;
-    if (request->deadline_ms < 0 || request->deadline_ms > DAY_MS)
+    if (request->deadline_ms < 0 || request->deadline_ms > HR_DAY_MS)
         return hr_fail(error, HIRATE_EINVAL, "deadline_ms: %lld; accepted: 1 to %d milliseconds, or 0 for the client's",
-                       (long long)request->deadline_ms, DAY_MS);
+                       (long long)request->deadline_ms, HR_DAY_MS);
     if (!request->cb)
         return hr_fail(error, HIRATE_EINVAL, "cb: is NULL; accepted: a function");
     return 0;
@@ -344,6 +267,8 @@ static int check_request(const hirate_request *request, hirate_error *error)
 
 int hirate_submit(hirate *h, const hirate_request *request, uint64_t *id)
 {
+    hirate_request room;
+
     if (!h)
         return HIRATE_EINVAL;
     hirate_error *error = &h->last_error;
@@ -362,8 +287,9 @@ int hirate_submit(hirate *h, const hirate_request *request, uint64_t *id)
         return hr_fail(error, HIRATE_ELOOP, "the event loop refused a deferred call");
     /* Never early: the coarse clock is behind by less than a tick. */
     int64_t now_ms = (hr_clock_coarse_us() + h->clock_tick_us + 999) / 1000;
-    return hr_dispatch_submit(&h->dispatch, request,
-                              now_ms + (request->deadline_ms ? request->deadline_ms : h->deadline_ms), id, error);
+    request = hr_check_whole(request, &room);
+    return hr_submit(&h->dispatch, request, now_ms + (request->deadline_ms ? request->deadline_ms : h->deadline_ms), id,
+                     error);
 }
 
 static hirate_request request_for(enum hirate_op op, const hirate_limit *limit, const void *name, size_t name_len)
@@ -377,8 +303,8 @@ static hirate_request request_for(enum hirate_op op, const hirate_limit *limit, 
     return request;
 }
 
-int hirate_acquire(hirate *h, const hirate_limit *limit, const void *name, size_t name_len, uint64_t cost, hirate_cb *cb,
-                   void *user)
+int hirate_acquire(hirate *h, const hirate_limit *limit, const void *name, size_t name_len, uint64_t cost,
+                   hirate_cb *cb, void *user)
 {
     hirate_request request = request_for(HIRATE_OP_ACQUIRE, limit, name, name_len);
     request.cost = cost;
@@ -405,12 +331,43 @@ int hirate_reset(hirate *h, const hirate_limit *limit, const void *name, size_t 
     return hirate_submit(h, &request, NULL);
 }
 
+static int submit_permit(hirate *h, enum hirate_op op, const char *permit, uint64_t amount, hirate_cb *cb, void *user)
+{
+    hirate_request request = request_for(op, NULL, NULL, 0);
+    request.permit = permit;
+    request.cost = amount;
+    request.cb = cb;
+    request.user = user;
+    return hirate_submit(h, &request, NULL);
+}
+
+int hirate_release(hirate *h, const char *permit, hirate_cb *cb, void *user)
+{
+    return submit_permit(h, HIRATE_OP_RELEASE, permit, 0, cb, user);
+}
+
+int hirate_renew(hirate *h, const char *permit, hirate_cb *cb, void *user)
+{
+    return submit_permit(h, HIRATE_OP_RENEW, permit, 0, cb, user);
+}
+
+int hirate_commit(hirate *h, const char *permit, uint64_t amount, hirate_cb *cb, void *user)
+{
+    return submit_permit(h, HIRATE_OP_COMMIT, permit, amount, cb, user);
+}
+
+int hirate_refund(hirate *h, const char *permit, hirate_cb *cb, void *user)
+{
+    return submit_permit(h, HIRATE_OP_REFUND, permit, 0, cb, user);
+}
+
 int hirate_cancel(hirate *h, uint64_t id)
 {
     if (!h)
         return HIRATE_EINVAL;
     if (h->closing)
-        return hr_fail(&h->last_error, HIRATE_ENOENT, "id: the client is closing, everything pending is being answered");
+        return hr_fail(&h->last_error, HIRATE_ENOENT,
+                       "id: the client is closing, everything pending is being answered");
     if (want_turn_end(h))
         return hr_fail(&h->last_error, HIRATE_ELOOP, "the event loop refused a deferred call");
     if (hr_dispatch_cancel(&h->dispatch, id))
@@ -445,7 +402,7 @@ void hirate_free(hirate *h)
     }
     h->closing = true;
     if (!h->dispatch.closed)
-        hr_dispatch_close(&h->dispatch);
+        hr_dispatch_close(&h->dispatch, false);
     h->turn_callbacks = 0;
     deliver(h, UINT32_MAX);
     leave(h);
@@ -469,7 +426,7 @@ void hirate_get_stats(const hirate *h, hirate_stats *stats)
     hirate_stats now = h->dispatch.stats;
     now.struct_size = stats->struct_size;
     now.version = HIRATE_STATS_VERSION;
-    now.pending = h->dispatch.requests.pending;
+    now.pending = h->dispatch.requests.pending - h->dispatch.own_pending;
     copy_out(stats, stats->struct_size, &now, sizeof now);
 }
 

@@ -16,6 +16,9 @@ hr_moment hr_decide_load(const hr_policy *policy, const hr_state *stored, int64_
     case HIRATE_KIND_SLIDING_WINDOW:
         return (hr_moment){.sliding =
                                hr_sliding_window_load(policy, stored == NULL ? NULL : &stored->as.sliding, now_us)};
+    case HIRATE_KIND_CONCURRENCY:
+        return (hr_moment){.concurrency =
+                               hr_concurrency_load(policy, stored == NULL ? NULL : &stored->as.concurrency, now_us)};
     default:
         return (hr_moment){.bucket = hr_token_bucket_load(policy, stored == NULL ? NULL : &stored->as.bucket, now_us)};
     }
@@ -33,34 +36,29 @@ hr_decision hr_decide_take(const hr_policy *policy, hr_moment *moment, uint64_t 
         return hr_sliding_log_take(policy, &moment->log, cost);
     case HIRATE_KIND_SLIDING_WINDOW:
         return hr_sliding_window_take(policy, &moment->sliding, cost);
+    case HIRATE_KIND_CONCURRENCY:
+        return hr_concurrency_take(policy, &moment->concurrency, cost);
     default:
         return hr_token_bucket_take(policy, &moment->bucket, cost);
     }
+}
+
+hr_decision hr_decide_hold(const hr_policy *policy, hr_moment *moment, uint64_t cost, uint64_t hold_us)
+{
+    if (policy->kind == HIRATE_KIND_QUOTA && hold_us > 0)
+        return hr_fixed_window_reserve(policy, &moment->window, cost, hold_us);
+    return hr_decide_take(policy, moment, cost);
+}
+
+int64_t hr_decide_until_us(const hr_policy *policy, const hr_moment *moment, uint64_t hold_us)
+{
+    if (policy->kind == HIRATE_KIND_CONCURRENCY)
+        return hr_concurrency_until_us(policy, &moment->concurrency);
+    return hr_fixed_window_until_us(&moment->window, hold_us);
 }
 
 void hr_decide_keep(const hr_policy *policy, hr_moment *moment, int64_t now_us)
 {
     if (policy->kind == HIRATE_KIND_TOKEN_BUCKET || policy->kind == HIRATE_KIND_LEAKY_BUCKET)
         hr_token_bucket_keep(policy, &moment->bucket, now_us);
-}
-
-hr_state hr_decide_store(const hr_policy *policy, const hr_moment *moment)
-{
-    hr_state state = {.kind = policy->kind};
-
-    switch (policy->kind) {
-    case HIRATE_KIND_FIXED_WINDOW:
-    case HIRATE_KIND_QUOTA:
-        state.as.window = moment->window.window;
-        break;
-    case HIRATE_KIND_SLIDING_WINDOW:
-        state.as.sliding = moment->sliding.window;
-        break;
-    case HIRATE_KIND_SLIDING_LOG:
-        assert(policy->kind != HIRATE_KIND_SLIDING_LOG); /* it is stored by whoever has the memory */
-        break;
-    default:
-        state.as.bucket = (hr_token_bucket){moment->bucket.units, policy->p, moment->bucket.at};
-    }
-    return state;
 }

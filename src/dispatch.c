@@ -2,17 +2,17 @@
 /* request: when what waits is sent, and what each outcome means for it; see dispatch.h. */
 #include "dispatch.h"
 
+#include "answers.h"
 #include "clock.h"
-#include "error.h"
 #include "refusal.h"
+#include "verdicts.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-/* With so many calls in flight the server always has one to go on with, as long as it answers one by one. What makes it answer
- * several at once, and then wait for us, is that they reach it in one read (16 KiB); only full calls of distinct keys are that
- * long, and for them the window is max_calls. Measured in docs/benchmarks.md. */
-#define CALLS_GATHERING 3
+/* With so many calls in flight the server has one to go on with while we make the next of the other's answers; and what
+ * waits meanwhile gathers by key, so fewer in flight make each decide more (1.18 times as much with 1,000 names as with
+ * three). Where keys are distinct there is nothing to gather: the window is max_calls. See docs/benchmarks.md. */
+#define CALLS_GATHERING 2
 
 /* Why, where the reason is always the same. */
 static const char CANCELED[] = "canceled";
@@ -21,11 +21,8 @@ static const char LATE[] = "no answer within the deadline";
 static const char NOT_SENT[] = "not sent within the deadline";
 static const char NOT_CONNECTED[] = "no connection to Redis within the deadline";
 static const char LOST[] = "the connection ended before the answer";
-static const char FOREIGN[] = "the key holds something that is not this kind of limit's state";
 static const char NONSENSE[] = "the server's reply is not an answer of this library's script";
-static const char BROKEN[] = "Redis has not answered for a while";
 static const char REFUSED[] = "the server answered with an error";
-static const char REFUSED_HERE[] = "the server refused a command on this key, after others of the same call";
 static const char NO_MEMORY[] = "no memory to send";
 
 /* --------------------------------------------------------------------------------------------- the obstacle -- */
@@ -44,74 +41,10 @@ static void set_obstacle(hr_dispatch *dispatch, const char *text, size_t len)
 
 /* ------------------------------------------------------------------------------------------------- answering -- */
 
-/* Until Redis will be asked again, as far as can be said now. */
-static int64_t probe_ms(const hr_dispatch *dispatch)
-{
-    int64_t due = hr_breaker_is_open(&dispatch->breaker) ? dispatch->breaker.probe_us : 0;
-    if (dispatch->losing || !hr_link_is_up(dispatch->link)) {
-        int64_t retry_us = hr_link_retry_us(dispatch->link);
-        due = retry_us > due ? retry_us : due;
-    }
-    int64_t ms = hr_wait_ms(due - dispatch->now_us);
-    return ms > 0 ? ms : 1;
-}
-
-/* What an error means for an acquire under this limit: its on_failure, where that has a say. */
-static void apply_on_failure(hr_dispatch *dispatch, const hr_limit *limit, const void *name, size_t len, uint64_t cost,
-                             hr_answer *with)
-{
-    const hr_fallback_request failed = {
-        .limit = limit, .name = name, .name_len = len, .cost = cost, .probe_ms = probe_ms(dispatch)};
-    if (hr_fallback_covers(with->error))
-        hr_fallback_decide(&dispatch->fallback, &failed, with);
-}
-
-static void answer(hr_dispatch *dispatch, hr_request *request, hr_answer with)
-{
-    const hr_key *key = request->key;
-    if (request->op == HIRATE_OP_ACQUIRE && with.error)
-        apply_on_failure(dispatch, request->limit, key->text + key->prefix_len, (size_t)(key->len - key->prefix_len),
-                         request->cost, &with);
-    hr_batch_remove(&dispatch->batch, request);
-    hr_requests_answer(&dispatch->requests, request, &with);
-}
-
-static void failed(hr_dispatch *dispatch, int error)
-{
-    dispatch->last_failure = error;
-    hr_breaker_failed(&dispatch->breaker, dispatch->now_us, hr_random_next(&dispatch->random));
-}
-
-static enum hirate_charge charge_of_unanswered(const hr_request *request)
-{
-    return request->state == HR_REQUEST_CALLED && request->op == HIRATE_OP_ACQUIRE && request->cost
-               ? HIRATE_CHARGE_MAYBE
-               : HIRATE_CHARGE_NO;
-}
-
-static void answer_error(hr_dispatch *dispatch, hr_request *request, int error, const char *text)
-{
-    hr_answer with = {.error = error, .charge = charge_of_unanswered(request), .text = text};
-    answer(dispatch, request, with);
-}
-
-/* The same error for all that is left in a call. A charge of no holds for all; maybe only for what takes something. */
-static void answer_call(hr_dispatch *dispatch, hr_call *call, hr_answer with)
-{
-    enum hirate_charge charge = with.charge;
-    for (uint32_t i = 0; i < call->item_count; i++) {
-        hr_request *request = call->items[i].request;
-        if (!request)
-            continue;
-        with.charge = charge == HIRATE_CHARGE_NO ? charge : charge_of_unanswered(request);
-        answer(dispatch, request, with);
-    }
-}
-
 static void answer_expired(hr_dispatch *dispatch, hr_request *request)
 {
     if (request->state == HR_REQUEST_CALLED) {
-        answer_error(dispatch, request, HIRATE_EDEADLINE, LATE);
+        hr_answer_error(dispatch, request, HIRATE_EDEADLINE, LATE);
         return;
     }
     hr_answer with = {.error = HIRATE_EDEADLINE, .text = NOT_SENT, .reason = dispatch->obstacle};
@@ -119,176 +52,30 @@ static void answer_expired(hr_dispatch *dispatch, hr_request *request)
         with.error = HIRATE_ECONNECT;
         with.text = NOT_CONNECTED;
     }
-    answer(dispatch, request, with);
+    hr_answer_with(dispatch, request, with);
 }
 
-/* ------------------------------------------------------------------------------------------- remembered denials -- */
-
-static void note_denial(hr_dispatch *dispatch, const hr_call *call, const hr_call_key *entry, const hr_call_item *item,
-                        const hr_decision *decision)
-{
-    hr_denial denial = {
-        .cost = item->cost,
-        .remaining = decision->remaining,
-        .until_us = call->sent_us + decision->retry_after_ms * 1000 - HR_DENIALS_EARLY_US,
-        .reset_us = call->sent_us + decision->reset_ms * 1000,
-    };
-    hr_batch_note_denial(&dispatch->batch, entry, denial);
-}
-
-/* If it is known that Redis would deny this, say so in its stead. */
-static bool answer_from_denial(hr_dispatch *dispatch, const hirate_request *from, const hr_limit *limit, hr_answer *with)
-{
-    if (!(limit->value.flags & HIRATE_LIMIT_CACHE_DENIALS) || from->op != HIRATE_OP_ACQUIRE || from->cost > limit->policy.capacity)
-        return false;
-    const hr_denial *denial = hr_batch_denial(&dispatch->batch, limit, from->name, from->name_len, from->cost);
-    if (!denial)
-        return false;
-    int64_t now_us = hr_clock_now_us();
-    if (now_us >= denial->until_us)
-        return false;
-    *with = (hr_answer){
-        .verdict = HIRATE_DENIED,
-        .source = HIRATE_SOURCE_CACHE,
-        .charge = HIRATE_CHARGE_NO,
-        .remaining = denial->remaining,
-        .retry_after_ms = hr_wait_ms(denial->until_us + HR_DENIALS_EARLY_US - now_us),
-        .reset_ms = hr_wait_ms(denial->reset_us - now_us),
-        .text = "",
-    };
-    return true;
-}
-
-/* --------------------------------------------------------------------------------------------------- verdicts -- */
-
-/* Of a sliding log the server has told, for each run, what a denial waits for: it stands for all older entries. */
-static void set_oldest(hr_moment *moment, const hr_script_found *found, const hr_run_walk *walk,
-                       hr_sliding_log_entry *oldest)
-{
-    if (!walk->runs)
-        return;
-    *oldest = (hr_sliding_log_entry){hr_script_wait(found->waits, walk->runs - 1), UINT32_MAX};
-    moment->log.older = oldest;
-    moment->log.older_count = 1;
-}
-
-static void answer_decided(hr_dispatch *dispatch, hr_call_item *item, const hr_decision *decision, int64_t now_us)
-{
-    if (!item->request)
-        return;
-    bool took = decision->verdict == HIRATE_ALLOWED && item->op == HIRATE_OP_ACQUIRE && item->cost;
-    hr_answer with = {
-        .verdict = decision->verdict,
-        .source = HIRATE_SOURCE_REDIS,
-        .charge = took ? HIRATE_CHARGE_YES : HIRATE_CHARGE_NO,
-        .remaining = decision->remaining,
-        .retry_after_ms = decision->retry_after_ms,
-        .reset_ms = decision->reset_ms,
-        .delay_ms = decision->delay_ms,
-        .time_us = now_us,
-        .text = "",
-    };
-    hr_request *request = item->request;
-    item->request = NULL;
-    hr_requests_answer(&dispatch->requests, request, &with);
-}
-
-/* Repeat, item by item, what the script has decided. */
-static void decide_entry(hr_dispatch *dispatch, hr_call *call, const hr_call_key *entry, const hr_script_found *found,
-                         int64_t now_us)
-{
-    const hr_policy *policy = &entry->limit->policy;
-    bool remembers = (entry->limit->value.flags & HIRATE_LIMIT_CACHE_DENIALS) != 0;
-    hr_moment moment = found->moment, copy;
-    hr_sliding_log_entry oldest;
-    hr_run_walk walk = {0};
-
-    for (uint32_t i = 0; i < entry->count; i++) {
-        hr_call_item *item = &call->items[entry->first + i];
-        bool peek = item->op == HIRATE_OP_PEEK;
-        if (policy->kind == HIRATE_KIND_SLIDING_LOG) {
-            hr_batch_walk(&walk, policy, item);
-            set_oldest(&moment, found, &walk, &oldest);
-        }
-        if (peek)
-            copy = moment;
-        hr_decision decision = hr_decide_take(policy, peek ? &copy : &moment, item->cost);
-        if (!peek) {
-            hr_decide_keep(policy, &moment, now_us);
-            if (remembers && decision.verdict == HIRATE_DENIED && decision.retry_after_ms != HIRATE_NEVER)
-                note_denial(dispatch, call, entry, item, &decision);
-        }
-        answer_decided(dispatch, item, &decision, now_us);
-    }
-}
-
-static void answer_entry(hr_dispatch *dispatch, hr_call *call, const hr_call_key *entry, const hr_script_found *found,
-                         int64_t now_us)
-{
-    if (found->what == HR_FOUND_MOMENT) {
-        decide_entry(dispatch, call, entry, found, now_us);
-        return;
-    }
-    for (uint32_t i = 0; i < entry->count; i++) {
-        hr_request *request = call->items[entry->first + i].request;
-        hr_answer with = {.time_us = now_us, .text = FOREIGN};
-        if (!request)
-            continue;
-        if (found->what == HR_FOUND_RESET) {
-            with.source = HIRATE_SOURCE_REDIS;
-            with.used = found->used;
-            with.text = "";
-        } else if (found->what == HR_FOUND_FOREIGN) {
-            with.error = HIRATE_ESTATE;
-        } else {
-            with.error = HIRATE_EREDIS;
-            with.text = REFUSED_HERE;
-        }
-        answer(dispatch, request, with);
-    }
-}
-
-static hr_script_found next_found(hr_script_reply *reply, const hr_call *call, const hr_call_key *entry)
-{
-    return call->items[entry->first].op == HIRATE_OP_RESET ? hr_script_next_reset(reply)
-                                                           : hr_script_next(reply, &entry->limit->policy, entry->runs);
-}
-
-/* Is every key's part something the script can have said? */
-static bool reply_makes_sense(const hr_call *call, const hr_link_reply *reply, hr_script_reply *out)
-{
-    if (!reply->is_string || !hr_script_reply_begin(out, reply->data, reply->len, call->number))
-        return false;
-    hr_script_reply rest = *out;
-    for (uint32_t i = 0; i < call->key_count; i++) {
-        if (next_found(&rest, call, &call->keys[i]).what == HR_FOUND_INVALID)
-            return false;
-    }
-    return hr_script_reply_ended(&rest);
-}
+/* ---------------------------------------------------------------------------------------------------- replies -- */
 
 static void decided(hr_dispatch *dispatch, hr_call *call, hr_script_reply reply)
 {
-    for (uint32_t i = 0; i < call->key_count; i++) {
-        hr_script_found found = next_found(&reply, call, &call->keys[i]);
-        answer_entry(dispatch, call, &call->keys[i], &found, reply.now_us);
-    }
+    hr_verdicts_answer(dispatch, call, reply);
     hr_batch_finish(&dispatch->batch, call);
     if (call->how == HR_SCRIPT_BY_TEXT)
         dispatch->text_needed = false;
     clear_obstacle(dispatch);
-    hr_backoff_reset(&dispatch->hold);
+    hr_backoff_reset(&dispatch->pause);
     hr_breaker_good(&dispatch->breaker);
     hr_link_good(dispatch->link);
 }
 
 /* --------------------------------------------------------------------------------------- what the link tells -- */
 
-static void hold(hr_dispatch *dispatch)
+static void pause_sending(hr_dispatch *dispatch)
 {
-    if (dispatch->now_us >= dispatch->hold_until_us)
-        dispatch->hold_until_us =
-            dispatch->now_us + hr_backoff_next(&dispatch->hold, hr_random_next(&dispatch->random));
+    if (dispatch->now_us >= dispatch->pause_until_us)
+        dispatch->pause_until_us =
+            dispatch->now_us + hr_backoff_next(&dispatch->pause, hr_random_next(&dispatch->random));
 }
 
 static void refused(hr_dispatch *dispatch, hr_call *call, const hr_link_reply *reply)
@@ -303,19 +90,19 @@ static void refused(hr_dispatch *dispatch, hr_call *call, const hr_link_reply *r
         return;
     }
     if (refusal.error != HIRATE_ESTATE)
-        failed(dispatch, refusal.error);
+        hr_answer_note_failure(dispatch, refusal.error);
     if (refusal.action == HR_REFUSAL_LOAD) /* the text did not help either */
-        hold(dispatch);
+        pause_sending(dispatch);
     if (refusal.action == HR_REFUSAL_WAIT) {
         set_obstacle(dispatch, text, len);
-        hold(dispatch);
+        pause_sending(dispatch);
         hr_batch_take_back(&dispatch->batch, call);
         return;
     }
     hr_answer with = {.error = refusal.error, .charge = refusal.charge, .text = REFUSED};
     if (len)
         with.reason = hr_reason_new(text, len);
-    answer_call(dispatch, call, with);
+    hr_answer_call(dispatch, call, with);
     hr_reason_drop(with.reason);
     hr_batch_finish(&dispatch->batch, call);
     if (refusal.action == HR_REFUSAL_RECONNECT)
@@ -340,12 +127,12 @@ static void on_reply(void *arg, hr_link_call *link_call, const hr_link_reply *re
     call_ended(dispatch, call);
     if (reply->is_error) {
         refused(dispatch, call, reply);
-    } else if (reply_makes_sense(call, reply, &parts)) {
+    } else if (hr_verdicts_check(call, reply, &parts)) {
         decided(dispatch, call, parts);
     } else {
-        failed(dispatch, HIRATE_EPROTOCOL);
-        answer_call(dispatch, call,
-                    (hr_answer){.error = HIRATE_EPROTOCOL, .charge = HIRATE_CHARGE_MAYBE, .text = NONSENSE});
+        hr_answer_note_failure(dispatch, HIRATE_EPROTOCOL);
+        hr_answer_call(dispatch, call,
+                       (hr_answer){.error = HIRATE_EPROTOCOL, .charge = HIRATE_CHARGE_MAYBE, .text = NONSENSE});
         hr_batch_finish(&dispatch->batch, call);
         hr_link_abandon(dispatch->link, HIRATE_ECONNECT, NONSENSE);
     }
@@ -363,7 +150,7 @@ static void on_lost(void *arg, hr_link_call *link_call, bool written)
         return;
     }
     dispatch->losing = true; /* the link does not know yet */
-    answer_call(dispatch, call, (hr_answer){.error = HIRATE_ELOST, .charge = HIRATE_CHARGE_MAYBE, .text = LOST});
+    hr_answer_call(dispatch, call, (hr_answer){.error = HIRATE_ELOST, .charge = HIRATE_CHARGE_MAYBE, .text = LOST});
     dispatch->losing = false;
     hr_batch_finish(&dispatch->batch, call);
 }
@@ -384,7 +171,7 @@ static void answer_waiting(hr_dispatch *dispatch, int error)
 {
     hr_answer with = {.error = error, .text = NOT_CONNECTED, .reason = dispatch->obstacle};
     while (dispatch->batch.first)
-        answer(dispatch, dispatch->batch.first->first, with);
+        hr_answer_with(dispatch, dispatch->batch.first->first->request, with);
 }
 
 static void on_down(void *arg, int error, const char *reason)
@@ -400,7 +187,7 @@ static void on_down(void *arg, int error, const char *reason)
     memcpy(text, CONNECT, head);
     memcpy(text + head, reason, len);
     set_obstacle(dispatch, text, head + len);
-    failed(dispatch, error);
+    hr_answer_note_failure(dispatch, error);
     if (error != HIRATE_ECONNECT)
         answer_waiting(dispatch, error);
 }
@@ -436,12 +223,12 @@ static bool send_call(hr_dispatch *dispatch)
     hr_call *call = hr_batch_form(&dispatch->batch, how);
     if (!call)
         return false;
-    int rc = hr_batch_encode(call, &dispatch->wire);
+    int rc = hr_call_encode(call, &dispatch->wire);
     if (!rc)
         rc = hr_link_send(dispatch->link, &call->link, dispatch->wire.command.data, dispatch->wire.command.len,
                           dispatch->now_us);
     if (rc == HIRATE_ENOMEM) { /* nothing was sent; waiting would not help */
-        answer_call(dispatch, call, (hr_answer){.error = rc, .charge = HIRATE_CHARGE_NO, .text = NO_MEMORY});
+        hr_answer_call(dispatch, call, (hr_answer){.error = rc, .charge = HIRATE_CHARGE_NO, .text = NO_MEMORY});
         hr_batch_finish(&dispatch->batch, call);
         return false;
     }
@@ -451,7 +238,7 @@ static bool send_call(hr_dispatch *dispatch)
     }
     call->sent_us = dispatch->now_us;
     dispatch->stats.calls++;
-    dispatch->stats.call_acquires += call->item_count;
+    dispatch->stats.call_acquires += hr_call_requests(call);
     dispatch->in_flight++;
     dispatch->text_in_flight = how == HR_SCRIPT_BY_TEXT;
     return true;
@@ -461,7 +248,7 @@ void hr_dispatch_flush(hr_dispatch *dispatch)
 {
     if (dispatch->closed)
         return;
-    if (hr_link_is_up(dispatch->link) && dispatch->now_us >= dispatch->hold_until_us) {
+    if (hr_link_is_up(dispatch->link) && dispatch->now_us >= dispatch->pause_until_us) {
         while (may_send(dispatch) && send_call(dispatch))
             continue;
         dispatch->room = false;
@@ -504,75 +291,12 @@ void hr_dispatch_free(hr_dispatch *dispatch)
     clear_obstacle(dispatch);
 }
 
-/* While the breaker is open: the answer that is given at once. */
-static bool answer_from_breaker(hr_dispatch *dispatch, const hirate_request *from, const hr_limit *limit, hr_answer *with)
-{
-    if (!hr_breaker_is_open(&dispatch->breaker))
-        return false;
-    dispatch->now_us = hr_clock_now_us();
-    if (hr_link_is_up(dispatch->link) &&
-        hr_breaker_lets_through(&dispatch->breaker, dispatch->now_us, hr_random_next(&dispatch->random)))
-        return false;
-    *with = (hr_answer){.error = dispatch->last_failure, .text = BROKEN, .reason = dispatch->obstacle};
-    if (from->op == HIRATE_OP_ACQUIRE)
-        apply_on_failure(dispatch, limit, from->name, from->name_len, from->cost, with);
-    return true;
-}
-
-static void accepted(hr_dispatch *dispatch, const hr_request *request, uint64_t *id)
-{
-    dispatch->stats.submitted++;
-    if (request->limit->counters)
-        request->limit->counters->stats.submitted++;
-    if (id)
-        *id = request->id;
-}
-
-int hr_dispatch_submit(hr_dispatch *dispatch, const hirate_request *from, int64_t deadline_ms, uint64_t *id,
-                       hirate_error *error)
-{
-    hr_limit *limit;
-    int rc = hr_limits_use(&dispatch->limits, from->limit, &limit, error);
-    if (rc)
-        return rc == HIRATE_ENOMEM ? hr_fail(error, rc, "no memory for the limit") : rc;
-
-    hr_request *request = hr_requests_get(&dispatch->requests);
-    if (!request) {
-        hr_limits_done(&dispatch->limits, limit);
-        return hr_fail(error, HIRATE_ENOMEM, "no memory for the request");
-    }
-    request->limit = limit;
-    request->cb = from->cb;
-    request->user = from->user;
-    request->cost = from->cost;
-    request->op = (uint8_t)from->op;
-    hr_answer known;
-    if (answer_from_denial(dispatch, from, limit, &known) || answer_from_breaker(dispatch, from, limit, &known)) {
-        hr_requests_answer_new(&dispatch->requests, request, &known);
-        accepted(dispatch, request, id);
-        return 0;
-    }
-    rc = hr_deadlines_add(&dispatch->requests.deadlines, &request->deadline, deadline_ms);
-    if (!rc) {
-        rc = hr_batch_add(&dispatch->batch, request, from->name, from->name_len);
-        if (rc)
-            hr_deadlines_remove(&dispatch->requests.deadlines, &request->deadline);
-    }
-    if (rc) {
-        hr_requests_put(&dispatch->requests, request);
-        hr_limits_done(&dispatch->limits, limit);
-        return hr_fail(error, rc, "no memory for the request");
-    }
-    accepted(dispatch, request, id);
-    return 0;
-}
-
 int hr_dispatch_cancel(hr_dispatch *dispatch, uint64_t id)
 {
     hr_request *request = hr_requests_find(&dispatch->requests, id);
     if (!request || request->state == HR_REQUEST_DONE)
         return HIRATE_ENOENT;
-    answer_error(dispatch, request, HIRATE_ECANCELED, CANCELED);
+    hr_answer_error(dispatch, request, HIRATE_ECANCELED, CANCELED);
     return 0;
 }
 
@@ -594,7 +318,7 @@ void hr_dispatch_tick(hr_dispatch *dispatch)
         answer_expired(dispatch, request);
     }
     if (unanswered)
-        failed(dispatch, HIRATE_EDEADLINE);
+        hr_answer_note_failure(dispatch, HIRATE_EDEADLINE);
     hr_link_tick(dispatch->link, dispatch->now_us);
 }
 
@@ -606,16 +330,52 @@ int64_t hr_dispatch_due_us(const hr_dispatch *dispatch)
     const hr_deadline *first = hr_deadlines_first(&dispatch->requests.deadlines);
     if (first && first->at_ms * 1000 < due)
         due = first->at_ms * 1000;
-    if (dispatch->batch.ready && dispatch->hold_until_us > dispatch->now_us && dispatch->hold_until_us < due)
-        due = dispatch->hold_until_us;
+    if (dispatch->batch.ready && dispatch->pause_until_us > dispatch->now_us && dispatch->pause_until_us < due)
+        due = dispatch->pause_until_us;
     return due;
 }
 
-void hr_dispatch_close(hr_dispatch *dispatch)
+/* Those of our own are put into the list *ours instead, without a deadline; `ours` NULL: answered too. */
+static void answer_all(hr_dispatch *dispatch, hr_request **ours)
 {
+    for (hr_deadline *first; (first = hr_deadlines_first(&dispatch->requests.deadlines)) != NULL;) {
+        hr_request *request = (hr_request *)first;
+        if (request->cb || !ours) {
+            hr_answer_error(dispatch, request, HIRATE_ECLOSED, CLOSED);
+            continue;
+        }
+        hr_deadlines_remove(&dispatch->requests.deadlines, first);
+        request->next = *ours;
+        *ours = request;
+    }
+}
+
+/* The callers' requests are answered; those of our own get as long as may be waited for them. */
+static void begin_closing(hr_dispatch *dispatch)
+{
+    hr_request *ours = NULL, *next;
+
+    dispatch->closing = true;
+    answer_all(dispatch, &ours);
+    for (; ours; ours = next) {
+        next = ours->next;
+        if (!hr_deadlines_add(&dispatch->requests.deadlines, &ours->deadline, dispatch->now_us / 1000 + HR_LINGER_MS))
+            continue;
+        hr_batch_remove(&dispatch->batch, ours);
+        hr_requests_answer_new(&dispatch->requests, ours, &(hr_answer){.error = HIRATE_ENOMEM, .text = CLOSED});
+    }
+}
+
+void hr_dispatch_close(hr_dispatch *dispatch, bool linger)
+{
+    if (!dispatch->closing)
+        begin_closing(dispatch);
+    if (linger && dispatch->own_pending && hr_link_is_up(dispatch->link))
+        return;
+    if (!linger)
+        hr_dispatch_flush(dispatch); /* as far as the socket takes it */
     dispatch->closed = true;
-    for (hr_deadline *first; (first = hr_deadlines_first(&dispatch->requests.deadlines)) != NULL;)
-        answer_error(dispatch, (hr_request *)first, HIRATE_ECLOSED, CLOSED);
+    answer_all(dispatch, NULL);
     hr_link_free(dispatch->link);
     dispatch->link = NULL;
 }

@@ -2,22 +2,23 @@
 /*
  * request: when what waits is sent, and what each outcome means for it.
  *
- * The life of one acquire
- *     submit   checked, given a slot, a deadline and a place in its key's queue      (hr_dispatch_submit)
- *     flush    at the end of the loop turn: one call for what has gathered           (hr_dispatch_flush)
- *     reply    the call's verdicts, each in its request's answer                     (on_reply)
- *     deliver  the client runs the callbacks of what is answered                     (client.c)
- * A deadline, a cancel or a close may answer it at any point before the reply; a lost connection or a refusal answers it or
- * puts it back into its queue, depending on whether it can have been charged.
+ * The life of one request
+ *     submit   checked, given a slot, a deadline and a place in its keys' queues     (submit.c)
+ *     flush    at the end of the loop turn: calls of what has gathered               (hr_dispatch_flush, batch.c)
+ *     reply    the call's verdicts, each in its request's answer                     (on_reply, verdicts.c)
+ *     deliver  the client runs the callbacks of what is answered                     (results.c)
+ * A deadline, a cancel or a close may answer it at any point before the reply (answers.c); a lost connection or a
+ * refusal answers it or puts it back into its queues, depending on whether it can have been charged.
  *
- * Group commit. With no call in flight a flush sends at once. While calls are in flight, requests gather until a reply makes
- * room or a call is full. So latency is one round trip when idle, and calls grow under load.
+ * Group commit. With no call in flight a flush sends at once. While calls are in flight, requests gather until a reply
+ * makes room or a call is full. So latency is one round trip when idle, and calls grow under load.
  *
- * What Redis cannot answer is decided by the limit's on_failure (fallback.h). After failures in a row the breaker opens: what is
- * submitted then is answered at once, but for a probe now and then; what waits already keeps its deadline.
+ * What Redis cannot answer is decided by the limit's on_failure (fallback.h). After failures in a row the breaker
+ * opens: what is submitted then is answered at once, but for a probe now and then; what waits already keeps its
+ * deadline.
  *
- * The script is called by its SHA1. Where the server does not know it, one call carries the text and the others wait for its
- * reply, however many were refused.
+ * The script is called by its SHA1. Where the server does not know it, one call carries the text and the others wait
+ * for its reply, however many were refused.
  */
 #ifndef HR_DISPATCH_H
 #define HR_DISPATCH_H
@@ -35,7 +36,7 @@ typedef struct hr_dispatch {
     hr_limits limits;
     hr_batch batch;
     hr_link *link;
-    hr_script_call wire;
+    hr_script_call wire;    /* where each call is written */
 
     uint32_t in_flight;     /* calls */
     uint32_t call_most;
@@ -43,8 +44,8 @@ typedef struct hr_dispatch {
     bool text_needed;       /* the server does not know the script */
     bool text_in_flight;
     bool losing;            /* a call's connection is ending */
-    int64_t hold_until_us;  /* after LOADING and the like: send nothing before */
-    hr_backoff hold;
+    int64_t pause_until_us; /* after LOADING and the like: send nothing before */
+    hr_backoff pause;       /* how long the next one is */
     uint64_t random;
     int64_t now_us;         /* of the entry under way; the client sets it, and what the link tells */
 
@@ -54,8 +55,16 @@ typedef struct hr_dispatch {
 
     hr_reason *obstacle; /* why nothing is sent: no connection, LOADING and the like; NULL: none, or not known */
     hirate_stats stats;
-    bool closed;
+
+    unsigned char hold_seed[8]; /* with hold_count: the id of what an acquire holds */
+    uint32_t hold_count;
+    uint32_t own_pending; /* requests of our own, which have no callback: to give back what nobody has heard of */
+    bool closing, closed; /* hr_dispatch_close() was called; it is over, and the link gone */
 } hr_dispatch;
+
+/* Deadlines of requests of our own. */
+#define HR_LINGER_MS    100  /* while the client closes, which waits for them */
+#define HR_GIVE_BACK_MS 1000
 
 /* 0 or HIRATE_ENOMEM; hr_dispatch_free in either case. Takes over config->uri when it succeeds. */
 int hr_dispatch_init(hr_dispatch *dispatch, const hirate_options *options, const hirate_loop *loop,
@@ -63,9 +72,6 @@ int hr_dispatch_init(hr_dispatch *dispatch, const hirate_options *options, const
 /* Every request has been delivered before. */
 void hr_dispatch_free(hr_dispatch *dispatch);
 
-/* Accept a request whose fields, but for the limit, have been checked. 0, or an error with *error filled in. */
-int hr_dispatch_submit(hr_dispatch *dispatch, const hirate_request *request, int64_t deadline_ms, uint64_t *id,
-                       hirate_error *error);
 /* 0, or HIRATE_ENOENT. */
 int hr_dispatch_cancel(hr_dispatch *dispatch, uint64_t id);
 void hr_dispatch_flush(hr_dispatch *dispatch);
@@ -73,7 +79,9 @@ void hr_dispatch_flush(hr_dispatch *dispatch);
 void hr_dispatch_tick(hr_dispatch *dispatch);
 /* When hr_dispatch_tick() or hr_dispatch_flush() is next needed. */
 int64_t hr_dispatch_due_us(const hr_dispatch *dispatch);
-/* Answer everything pending with HIRATE_ECLOSED and end the connection. Not inside the link. */
-void hr_dispatch_close(hr_dispatch *dispatch);
+/* Answer everything pending with HIRATE_ECLOSED and end the connection. With `linger` this may take HR_LINGER_MS, in
+ * which what is held and was not told is given back: it is over when `closed` is set, until then call it again whenever
+ * the loop comes by. Not inside the link. */
+void hr_dispatch_close(hr_dispatch *dispatch, bool linger);
 
 #endif

@@ -57,17 +57,21 @@ bool hr_duration_parse(const char *text, size_t len, uint64_t *duration_us)
     return true;
 }
 
-void hr_duration_format(char text[HR_DURATION_TEXT_SIZE], uint64_t duration_us)
+/* The largest unit of which it is a whole number. */
+static const unit *unit_of(uint64_t duration_us)
 {
     size_t i = 0;
 
     while (duration_us % units[i].us != 0)
         i++; /* ends: every number is a multiple of 1 us */
-    uint64_t count = duration_us / units[i].us;
-    if (count == 1)
-        (void)snprintf(text, HR_DURATION_TEXT_SIZE, "%s", units[i].name);
-    else
-        (void)snprintf(text, HR_DURATION_TEXT_SIZE, "%" PRIu64 "%s", count, units[i].name);
+    return &units[i];
+}
+
+void hr_duration_format(char text[HR_DURATION_TEXT_SIZE], uint64_t duration_us)
+{
+    const unit *in = unit_of(duration_us);
+
+    (void)snprintf(text, HR_DURATION_TEXT_SIZE, "%" PRIu64 "%s", duration_us / in->us, in->name);
 }
 
 bool hr_offset_parse(const char *text, size_t len, int32_t *minutes)
@@ -84,8 +88,10 @@ bool hr_offset_parse(const char *text, size_t len, int32_t *minutes)
 
 void hr_rate_format(char text[HR_RATE_TEXT_SIZE], hirate_rate rate)
 {
+    const unit *in = unit_of(rate.period_us);
     char duration[HR_DURATION_TEXT_SIZE];
 
     hr_duration_format(duration, rate.period_us);
-    (void)snprintf(text, HR_RATE_TEXT_SIZE, "%" PRIu64 "/%s", rate.tokens, duration);
+    (void)snprintf(text, HR_RATE_TEXT_SIZE, "%" PRIu64 "/%s", rate.tokens,
+                   rate.period_us == in->us ? in->name : duration);
 }

@@ -13,7 +13,7 @@ bool hr_number_parse(const char *text, size_t len, uint64_t *value);
 /* A whole number (1 if left out) and one of us ms s m h d, nothing else; *duration_us is 1 … 2^53-1 on success. */
 bool hr_duration_parse(const char *text, size_t len, uint64_t *duration_us);
 
-/* The largest unit in which it is exact, as "1500ms" or "2h"; "s" for one. */
+/* In the largest unit in which it is exact, as "1500ms", "2h" or "1s". */
 #define HR_DURATION_TEXT_SIZE 24
 void hr_duration_format(char text[HR_DURATION_TEXT_SIZE], uint64_t duration_us);
 

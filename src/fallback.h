@@ -5,8 +5,7 @@
 #ifndef HR_FALLBACK_H
 #define HR_FALLBACK_H
 
-#include "limit_set.h"
-#include "request.h"
+#include "batch.h"
 
 typedef struct hr_fallback {
     hirate_local *local; /* NULL until a limit decides locally */
@@ -19,15 +18,19 @@ void hr_fallback_free(hr_fallback *fallback);
 bool hr_fallback_covers(int error);
 
 typedef struct hr_fallback_request {
-    const hr_limit *limit;
-    const void *name;
-    size_t name_len;
-    uint64_t cost;
-    int64_t probe_ms; /* until Redis is asked again, at least 1 */
+    hr_request *request;   /* an acquire: its tickets' limits, its cost and what it would hold */
+    const hr_name *names;  /* one for each ticket */
+    int64_t probe_ms;      /* until Redis is asked again, at least 1 */
 } hr_fallback_request;
 
-/* Turn the error in *answer into the verdict that the limit's on_failure has for an acquire, and the error into its cause.
- * The charge stays. With HIRATE_ON_FAILURE_ERROR nothing changes. */
+/* Turn the error in *answer into the verdict that the limits' on_failure has for an acquire, and the error into its
+ * cause. Of several limits that are not shadows (or, where all are, of all) the strictest decides: error, closed,
+ * local, open. The charge stays. With HIRATE_ON_FAILURE_ERROR nothing changes. */
 void hr_fallback_decide(hr_fallback *fallback, const hr_fallback_request *request, hr_answer *answer);
+
+/* Answer a release, renewal, commit or refund of what was taken here: *answer is set, an error too. HIRATE_EINVAL with *error, and
+ * no answer: it was not taken here. */
+int hr_fallback_use_permit(hr_fallback *fallback, enum hirate_op op, const char *permit, uint64_t amount,
+                           hr_answer *answer, hirate_error *error);
 
 #endif

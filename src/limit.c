@@ -51,3 +51,9 @@ void hirate_limit_sliding_window(hirate_limit *limit, const char *policy, uint64
     begin(limit, HIRATE_KIND_SLIDING_WINDOW, policy, max);
     limit->window_us = window_us;
 }
+
+void hirate_limit_concurrency(hirate_limit *limit, const char *policy, uint64_t max, uint64_t lease_us)
+{
+    begin(limit, HIRATE_KIND_CONCURRENCY, policy, max);
+    limit->lease_us = lease_us;
+}

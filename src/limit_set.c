@@ -7,8 +7,9 @@
 
 static bool same_node(const hr_hash_node *node, const void *probe)
 {
-    const hr_limit *other = probe;
-    return hr_limit_same(&((const hr_limit *)node)->value, &other->value);
+    const hr_limit *limit = (const hr_limit *)node, *other = probe;
+    return limit->prefix_len == other->prefix_len && memcmp(limit->prefix, other->prefix, limit->prefix_len) == 0 &&
+           hr_limit_same(&limit->value, &other->value);
 }
 
 static bool is_named(const hr_hash_node *node, const void *probe)
@@ -95,17 +96,9 @@ static hr_counters *counters_of(hr_limits *limits, const hr_limit *limit)
     return new;
 }
 
-static int look_up(hr_limits *limits, const hirate_limit *from, hr_limit **out, hirate_error *error)
+static uint64_t hash_of(const hr_limits *limits, const hr_limit *limit)
 {
-    hr_limit *new = calloc(1, sizeof *new);
-    if (!new)
-        return HIRATE_ENOMEM;
-    int rc = compile(limits, new, from, error);
-    if (rc) {
-        free(new);
-        return rc;
-    }
-    const hirate_limit *value = &new->value;
+    const hirate_limit *value = &limit->value;
     uint64_t values[] = {value->capacity,
                          value->rate.tokens,
                          value->rate.period_us,
@@ -116,19 +109,47 @@ static int look_up(hr_limits *limits, const hirate_limit *from, hr_limit **out, 
                          value->local_share_den,
                          value->per,
                          value->window_us,
+                         value->lease_us,
                          (uint64_t)(int64_t)value->offset_minutes};
-    uint64_t hash = hr_hash(limits->hash_key, values, sizeof values) ^ new->name_hash;
-    hr_hash_node *known = hr_hash_find(&limits->table, hash, same_node, new);
-    if (known) {
-        free(new);
-        *out = (hr_limit *)known;
-        return 0;
-    }
-    write_prefix(new, limits->key_prefix);
+
+    return hr_hash(limits->hash_key, values, sizeof values) ^ limit->name_hash;
+}
+
+/* Add a limit like this one; NULL: no memory. */
+static hr_limit *add(hr_limits *limits, const hr_limit *like, uint64_t hash)
+{
+    hr_limit *new = malloc(sizeof *new);
+
+    if (!new)
+        return NULL;
+    *new = *like;
+    new->value.policy = new->policy.name;
+    if (new->share.policy)
+        new->share.policy = new->policy.name;
     new->counters = counters_of(limits, new);
     hr_hash_insert(&limits->table, &new->node, hash);
     limits->idle++;
-    *out = new;
+    return new;
+}
+
+/* One that is known needs no memory, as permits are looked up here each time. */
+static int look_up(hr_limits *limits, const char *key_prefix, const hirate_limit *from, hr_limit **out,
+                   hirate_error *error)
+{
+    hr_limit probe;
+
+    memset(&probe, 0, sizeof probe);
+    int rc = compile(limits, &probe, from, error);
+    if (rc)
+        return rc;
+    write_prefix(&probe, key_prefix);
+    uint64_t hash = hash_of(limits, &probe);
+    hr_limit *limit = (hr_limit *)hr_hash_find(&limits->table, hash, same_node, &probe);
+    if (!limit)
+        limit = add(limits, &probe, hash);
+    if (!limit)
+        return HIRATE_ENOMEM;
+    *out = limit;
     return 0;
 }
 
@@ -138,22 +159,36 @@ const hr_counters *hr_limits_counters(const hr_limits *limits, const char *polic
     return (const hr_counters *)hr_hash_find(&limits->counters, hash, is_named, policy);
 }
 
+static void use(hr_limits *limits, hr_limit *limit)
+{
+    if (limit->uses++ == 0)
+        limits->idle--;
+}
+
 int hr_limits_use(hr_limits *limits, const hirate_limit *from, hr_limit **out, hirate_error *error)
 {
     size_t hint = hint_of(from);
     hr_limit *limit = limits->hints[hint].limit;
 
     if (!limit || limits->hints[hint].address != from || !hr_limit_same(&limit->value, from)) {
-        int rc = look_up(limits, from, &limit, error);
+        int rc = look_up(limits, limits->key_prefix, from, &limit, error);
         if (rc)
             return rc;
         limits->hints[hint].address = from;
         limits->hints[hint].limit = limit;
     }
-    if (limit->uses++ == 0)
-        limits->idle--;
+    use(limits, limit);
     *out = limit;
     return 0;
+}
+
+int hr_limits_use_under(hr_limits *limits, const char *key_prefix, const hirate_limit *from, hr_limit **out,
+                        hirate_error *error)
+{
+    int rc = look_up(limits, key_prefix, from, out, error);
+    if (!rc)
+        use(limits, *out);
+    return rc;
 }
 
 void hr_limits_done(hr_limits *limits, hr_limit *limit)

@@ -35,6 +35,11 @@ typedef struct hr_limit {
     char prefix[2 * HIRATE_POLICY_SIZE + 1];
 } hr_limit;
 
+static inline bool hr_limit_is_shadow(const hr_limit *limit)
+{
+    return (limit->value.flags & HIRATE_LIMIT_SHADOW) != 0;
+}
+
 typedef struct hr_limits {
     hr_hash_key hash_key;
     hr_hash_table table;
@@ -51,6 +56,9 @@ int hr_limits_init(hr_limits *limits, const char *key_prefix); /* 0 or HIRATE_EN
 void hr_limits_free(hr_limits *limits);
 /* The limit with this value, with one more use. 0, HIRATE_EINVAL (*error) or HIRATE_ENOMEM. */
 int hr_limits_use(hr_limits *limits, const hirate_limit *from, hr_limit **out, hirate_error *error);
+/* The same with keys under another prefix (a permit's), at most HIRATE_POLICY_MAX bytes. */
+int hr_limits_use_under(hr_limits *limits, const char *key_prefix, const hirate_limit *from, hr_limit **out,
+                        hirate_error *error);
 void hr_limits_done(hr_limits *limits, hr_limit *limit);
 /* The counters of a policy name; NULL: none. */
 const hr_counters *hr_limits_counters(const hr_limits *limits, const char *policy);

@@ -1,347 +1,389 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * client: the local engine: the limits' pure functions over a hash table of states, in this process.
+ * client: the local engine: the limits' pure functions over a table of states (local_table.h), in this process.
  *
- * It answers as the scripts do, field by field. An entry, the state of a name under a policy, is known by POLICY:NAME,
- * as its Redis key is; there is one at most, of one kind. It is stored by every acquire after which something that was
- * taken still counts, and expires like a key written with PX: its deadline is the millisecond of the write plus
- * reset_ms, and it is gone once the clock has passed that millisecond.
+ * It answers as the scripts do, field by field. What an acquire leaves behind is stored if something that was taken
+ * still counts; a denied one, too, as the moment is part of the state.
  *
- * Memory. At most max_keys entries are stored, each in one allocation with its key; a sliding log has a second one
- * (log_buffer.h). Expired ones are found through a heap ordered by deadline. The heap is lazy: an entry stands in it by
- * the deadline it had when the heap was last put in order; an acquire that makes it later leaves the heap alone. So an
- * acquire of a stored entry costs no heap work. One whose time has come is freed if it has expired, else it gets the
- * true deadline and sinks. Every such step is paid for once: by the insertion of what it frees, or by the acquire that
- * moved the deadline it corrects; a flood of names at max_keys finds the heap in order and is refused in constant time.
- * Each new entry frees up to two expired ones: one makes room where there is none, two give back what a burst has left.
- *
- * Invariants: heap[i]->slot == i; heap_deadline <= deadline; heap_count == table.count <= max_keys.
+ * An acquire goes in steps, so that it takes from all of its limits or from none: every limit is decided on a copy of
+ * its state; what each is to become follows from all of those; room is made for all of it, which may fail; then it is
+ * stored, which cannot. What comes before the storing at most forgets names that nothing counts of any more.
  */
+#include "local.h"
+
 #include "check.h"
-#include "decide.h"
 #include "error.h"
-#include "hash.h"
-#include "log_buffer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_MAX = HIRATE_POLICY_MAX + 1 + HIRATE_NAME_MAX, FREED_PER_INSERT = 2 };
 #define MAX_KEYS_MAX (UINT64_C(1) << 31)
+/* The first size that hirate_result has had: up to `cause`. */
+#define RESULT_VERSION_1 offsetof(hirate_result, permit)
 
-typedef struct entry {
-    hr_hash_node node; /* first: a node is its entry */
-    union {
-        hr_state state; /* its kind is always there; the rest except for */
-        struct {
-            uint16_t kind;
-            hr_log_buffer buffer;
-        } log; /* a sliding log */
-    } as;
-    int64_t deadline_ms;
-    int64_t heap_deadline_ms;
-    uint32_t slot;
-    uint32_t key_len;
-    unsigned char key[];
-} entry;
+/* One of a request's limits, and what it says. */
+typedef struct asked {
+    const hirate_limit *limit; /* the caller's */
+    const hr_policy *policy;
+    hr_local_key key;
+    hr_local_entry *entry; /* NULL: nothing is stored */
+    bool is_new;           /* the entry was added for this request */
+    bool shadow;
+    bool takes;       /* the cost is taken from it, if there is one */
+    hr_moment moment; /* as it is to be stored */
+    hr_decision decision;
+} asked;
 
-struct hirate_local {
-    hr_hash_table table;
-    hr_hash_key hash_key;
-    entry **heap;
-    size_t heap_count;
-    size_t heap_room;
-    size_t max_keys;
-    hirate_limit limit; /* the last one used, which serves again if its size is the one known here: a larger one has
-                           bytes to be checked each time, and 0 stands for none */
-    hr_policy policy;   /* what it compiled to */
-};
+typedef struct several {
+    const hirate_request *request;
+    int64_t now_us;
+    bool denied; /* by a limit that is no shadow */
+    size_t count;
+    asked of[HIRATE_PAIRS_MAX];
+} several;
 
-typedef struct key {
-    uint64_t hash;
-    size_t len;
-    unsigned char bytes[KEY_MAX];
-} key;
+/* ------------------------------------------------------------------------------------------------ limits -- */
 
-/* ---------------------------------------------------------------------------------------------------- heap -- */
-
-static void heap_put(hirate_local *local, size_t slot, entry *e)
+const hr_policy *hr_local_use_limit(hirate_local *local, size_t place, const hirate_limit *limit, hirate_error *error)
 {
-    local->heap[slot] = e;
-    e->slot = (uint32_t)slot;
+    hr_local_limit *last = &local->limits[place];
+
+    if (last->value.policy != NULL && hr_limit_same(&last->value, limit))
+        return &last->policy;
+    if (hr_policy_compile(&last->policy, limit, error) != 0)
+        return NULL;
+    last->value = *limit;
+    last->value.struct_size = sizeof last->value; /* what is beyond was looked at, and is zero */
+    last->value.policy = last->policy.name;       /* the caller's text may go away */
+    return &last->policy;
 }
 
-static void heap_rise(hirate_local *local, entry *e)
+int hr_local_check_kind(const hr_local_entry *entry, const hr_policy *policy, hirate_error *error)
 {
-    size_t slot = e->slot;
+    if (entry == NULL || entry->kind == policy->kind)
+        return 0;
+    return hr_fail(
+        error, HIRATE_ESTATE,
+        "limit: the name is in use under a %s of this policy name; accepted: the same kind, or a reset first",
+        hr_kind_name(entry->kind));
+}
 
-    while (slot > 0 && local->heap[(slot - 1) / 2]->heap_deadline_ms > e->heap_deadline_ms) {
-        heap_put(local, slot, local->heap[(slot - 1) / 2]);
-        slot = (slot - 1) / 2;
+int hr_local_fail(const hirate_local *local, int rc, hirate_error *error)
+{
+    if (rc == HIRATE_EOVERLOAD)
+        return hr_fail(error, rc, "max_keys: %zu names are in use; try again when some no longer are",
+                       local->table.max_keys);
+    return hr_fail(error, rc, "no memory to remember what is taken");
+}
+
+/* ----------------------------------------------------------------------------------------------- deciding -- */
+
+static hirate_pair pair_of(const hirate_request *request, size_t i)
+{
+    return i > 0 ? request->more[i - 1] : (hirate_pair){request->limit, request->name, request->name_len};
+}
+
+static hr_moment load(const asked *a, int64_t now_us)
+{
+    hr_state stored;
+
+    if (a->entry != NULL)
+        stored = hr_local_entry_state(a->entry);
+    return hr_decide_load(a->policy, a->entry == NULL ? NULL : &stored, now_us);
+}
+
+/* What this limit says for itself. */
+static int ask(hirate_local *local, const several *s, size_t i, asked *a, hirate_error *error)
+{
+    const hirate_pair pair = pair_of(s->request, i);
+
+    a->policy = hr_local_use_limit(local, i, pair.limit, error);
+    if (a->policy == NULL)
+        return HIRATE_EINVAL;
+    a->limit = pair.limit;
+    a->shadow = (pair.limit->flags & HIRATE_LIMIT_SHADOW) != 0;
+    a->key = hr_local_table_key(&local->table, a->policy, pair.name, pair.name_len);
+    a->entry = hr_local_table_find(&local->table, &a->key, s->now_us);
+    a->is_new = false;
+    int rc = hr_local_check_kind(a->entry, a->policy, error);
+    if (rc != 0)
+        return rc;
+    a->moment = load(a, s->now_us);
+    a->decision = hr_decide_hold(a->policy, &a->moment, s->request->cost, s->request->hold_us);
+    a->takes = a->decision.verdict == HIRATE_ALLOWED;
+    return 0;
+}
+
+/* It would have been allowed but is not taken from: as an acquire of nothing leaves it. */
+static void take_nothing(const several *s, asked *a)
+{
+    a->moment = load(a, s->now_us);
+    hr_decision kept = hr_decide_take(a->policy, &a->moment, 0);
+
+    a->takes = false;
+    a->decision.remaining = kept.remaining;
+    a->decision.reset_ms = kept.reset_ms;
+    a->decision.delay_ms = 0;
+}
+
+static int ask_all(hirate_local *local, several *s, hirate_error *error)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        int rc = ask(local, s, i, &s->of[i], error);
+
+        if (rc != 0)
+            return rc;
+        s->denied = s->denied || (!s->of[i].shadow && !s->of[i].takes);
     }
-    heap_put(local, slot, e);
+    for (size_t i = 0; s->denied && i < s->count; i++)
+        if (s->of[i].takes)
+            take_nothing(s, &s->of[i]);
+    return 0;
 }
 
-static void heap_sink(hirate_local *local, entry *e)
+/* ------------------------------------------------------------------------------------------------ storing -- */
+
+/* Is its share of the request a lease or a reservation? */
+static bool makes_hold(const several *s, const asked *a)
 {
-    size_t slot = e->slot;
+    return a->takes && s->request->cost > 0 && hr_decide_holds(a->policy, s->request->hold_us);
+}
 
-    for (;;) {
-        size_t child = 2 * slot + 1;
+static int reserve_permits(hirate_local *local, size_t count)
+{
+    if (count <= local->permit_room)
+        return 0;
+    char *permits = realloc(local->permits, count * HIRATE_PERMIT_SIZE);
+    if (permits == NULL)
+        return HIRATE_ENOMEM;
+    local->permits = permits;
+    local->permit_room = count;
+    return 0;
+}
 
-        if (child + 1 < local->heap_count &&
-            local->heap[child + 1]->heap_deadline_ms < local->heap[child]->heap_deadline_ms)
-            child++;
-        if (child >= local->heap_count || local->heap[child]->heap_deadline_ms >= e->heap_deadline_ms)
-            break;
-        heap_put(local, slot, local->heap[child]);
-        slot = child;
+static int reserve(hirate_local *local, const several *s, asked *a)
+{
+    if (a->decision.reset_ms == 0)
+        return 0;
+    if (a->entry == NULL) {
+        int rc = hr_local_table_add(&local->table, &a->key, a->policy->kind, s->now_us, &a->entry);
+
+        if (rc != 0)
+            return rc;
+        a->is_new = true;
     }
-    heap_put(local, slot, e);
+    return hr_local_entry_reserve(a->entry, &a->moment, makes_hold(s, a)) ? 0 : HIRATE_ENOMEM;
 }
 
-/* Room for one more; false: no memory. */
-static bool heap_reserve(hirate_local *local)
+/* Have room for everything that is to be stored; on failure for nothing. */
+static int reserve_all(hirate_local *local, several *s)
 {
-    if (local->heap_count < local->heap_room)
-        return true;
-    size_t room = local->heap_room == 0 ? 16 : 2 * local->heap_room;
-    if (room > SIZE_MAX / sizeof *local->heap)
-        return false;
-    entry **heap = realloc(local->heap, room * sizeof *heap);
-    if (heap == NULL)
-        return false;
-    local->heap = heap;
-    local->heap_room = room;
-    return true;
+    size_t holds = 0;
+
+    for (size_t i = 0; i < s->count; i++) {
+        asked *a = &s->of[i];
+
+        holds += makes_hold(s, a);
+        if (a->decision.reset_ms == 0 && a->entry != NULL) {
+            hr_local_table_forget(&local->table, a->entry);
+            a->entry = NULL;
+        }
+    }
+    int rc = reserve_permits(local, holds);
+    for (size_t i = 0; rc == 0 && i < s->count; i++)
+        rc = reserve(local, s, &s->of[i]);
+    for (size_t i = 0; rc != 0 && i < s->count; i++)
+        if (s->of[i].is_new)
+            hr_local_table_forget(&local->table, s->of[i].entry);
+    return rc;
 }
 
-static void heap_remove(hirate_local *local, const entry *e)
+/* A new seed now and then, as a count alone would come round. */
+static void next_id(hirate_local *local, unsigned char id[HR_HOLD_ID_SIZE])
 {
-    entry *last = local->heap[--local->heap_count];
+    uint32_t count;
 
-    if (last == e)
-        return;
-    heap_put(local, e->slot, last);
-    heap_rise(local, last);
-    heap_sink(local, last);
+    memcpy(&count, local->last_id, sizeof count);
+    if (count++ == 0) {
+        uint64_t seed = hr_hash_key_random().k0;
+        memcpy(local->last_id + sizeof count, &seed, sizeof seed);
+    }
+    memcpy(local->last_id, &count, sizeof count);
+    memcpy(id, local->last_id, sizeof local->last_id);
 }
 
-/* ------------------------------------------------------------------------------------------------- entries -- */
-
-static int64_t to_ms(int64_t now_us)
+static void write_permit(char text[HIRATE_PERMIT_SIZE], const several *s, size_t i, const hr_hold *hold)
 {
-    return now_us / 1000;
+    const hirate_pair pair = pair_of(s->request, i);
+    hr_permit permit;
+
+    permit.limit = *pair.limit;
+    permit.prefix[0] = '\0';
+    memcpy(permit.id, hold->id, sizeof permit.id);
+    permit.until_us = hold->until_us;
+    permit.name_len = (uint16_t)pair.name_len;
+    if (pair.name_len > 0)
+        memcpy(permit.name, pair.name, pair.name_len);
+    (void)hr_permit_write(text, &permit);
 }
 
-static bool same_key(const hr_hash_node *node, const void *probe)
+/* The permits of what is made go into the results. */
+static void store_all(hirate_local *local, several *s)
 {
-    const entry *e = (const entry *)node;
-    const key *k = probe;
+    char *text = local->permits;
+    hr_hold hold = {.units = s->request->cost};
 
-    return e->key_len == k->len && memcmp(e->key, k->bytes, k->len) == 0;
-}
+    for (size_t i = 0; i < s->count; i++) {
+        asked *a = &s->of[i];
+        bool made = makes_hold(s, a);
 
-static void entry_free(entry *e)
-{
-    if (e->as.state.kind == HIRATE_KIND_SLIDING_LOG)
-        hr_log_buffer_free(&e->as.log.buffer);
-    free(e);
-}
-
-static void entry_forget(hirate_local *local, entry *e)
-{
-    heap_remove(local, e);
-    hr_hash_remove(&local->table, &e->node);
-    entry_free(e);
-}
-
-/* Free up to FREED_PER_INSERT expired entries: at least one, if there is one. */
-static void sweep(hirate_local *local, int64_t now_us)
-{
-    const int64_t now_ms = to_ms(now_us);
-    int freed = 0;
-
-    while (freed < FREED_PER_INSERT && local->heap_count > 0 && local->heap[0]->heap_deadline_ms < now_ms) {
-        entry *e = local->heap[0];
-
-        if (e->deadline_ms < now_ms) {
-            entry_forget(local, e);
-            freed++;
-        } else {
-            e->heap_deadline_ms = e->deadline_ms;
-            heap_sink(local, e);
+        if (made) {
+            if (text == local->permits)
+                next_id(local, hold.id); /* one for all: they are of different names */
+            hold.until_us = hr_decide_until_us(a->policy, &a->moment, s->request->hold_us);
+            write_permit(text, s, i, &hold);
+            local->results[i].permit = text;
+            text += HIRATE_PERMIT_SIZE;
+        }
+        if (a->entry != NULL) {
+            hr_local_entry_store(a->entry, a->policy, &a->moment, made ? &hold : NULL);
+            hr_local_table_expire(&local->table, a->entry, s->now_us, a->decision.reset_ms);
         }
     }
 }
 
-/* The stored entry, or NULL; one that has expired is freed. */
-static entry *entry_find(hirate_local *local, const key *k, int64_t now_us)
-{
-    entry *e = (entry *)hr_hash_find(&local->table, k->hash, same_key, k);
+/* ---------------------------------------------------------------------------------------------- answering -- */
 
-    if (e != NULL && e->deadline_ms < to_ms(now_us)) {
-        entry_forget(local, e);
-        return NULL;
+static void answer_each(hirate_local *local, const several *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        const asked *a = &s->of[i];
+
+        local->results[i] = (hirate_limit_result){
+            .struct_size = sizeof local->results[i],
+            .verdict = a->decision.verdict,
+            .shadow = a->shadow,
+            .policy_kind = a->policy->kind,
+            .policy = a->limit->policy,
+            .remaining = a->decision.remaining,
+            .retry_after_ms = a->decision.retry_after_ms,
+            .reset_ms = a->decision.reset_ms,
+            .delay_ms = a->decision.delay_ms,
+            .permit = "",
+        };
     }
-    return e;
 }
 
-/* Set *out to a new entry, which is in the table and has the policy's kind, but no state yet. 0 or HIRATE_EOVERLOAD,
- * HIRATE_ENOMEM. */
-static int entry_new(hirate_local *local, const key *k, int64_t now_us, entry **out)
+/* Does `a` rather than `b`, which was asked before it, bind the whole? */
+static bool binds_rather(const several *s, const hirate_limit_result *a, const hirate_limit_result *b)
 {
-    sweep(local, now_us);
-    if (local->table.count >= local->max_keys)
-        return HIRATE_EOVERLOAD;
-    entry *e = malloc(sizeof *e + k->len);
-    if (e == NULL || !heap_reserve(local)) {
-        free(e);
-        return HIRATE_ENOMEM;
+    return s->denied ? a->retry_after_ms > b->retry_after_ms : a->remaining < b->remaining;
+}
+
+static void raise(int64_t *value, int64_t to)
+{
+    if (*value < to)
+        *value = to;
+}
+
+/* Over the limits that are shadows, or over those that are not. False, and nothing set: there are none. */
+static bool answer_over(const hirate_local *local, const several *s, bool shadows, hirate_result *result)
+{
+    const hirate_limit_result *binds = NULL;
+
+    for (size_t i = 0; i < s->count; i++) {
+        const hirate_limit_result *one = &local->results[i];
+
+        if (s->of[i].shadow != shadows)
+            continue;
+        if (binds == NULL || one->remaining < result->remaining)
+            result->remaining = one->remaining;
+        raise(&result->retry_after_ms, one->retry_after_ms);
+        raise(&result->reset_ms, one->reset_ms);
+        raise(&result->delay_ms, one->delay_ms);
+        if (binds == NULL || binds_rather(s, one, binds))
+            binds = one;
     }
-    memset(&e->as, 0, sizeof e->as);
-    e->as.state.kind = local->policy.kind;
-    e->key_len = (uint32_t)k->len;
-    memcpy(e->key, k->bytes, k->len);
-    e->heap_deadline_ms = e->deadline_ms = INT64_MAX;
-    heap_put(local, local->heap_count++, e);
-    hr_hash_insert(&local->table, &e->node, k->hash);
-    *out = e;
-    return 0;
+    if (binds != NULL)
+        result->policy = binds->policy;
+    return binds != NULL;
 }
 
-static hr_state entry_state(const entry *e)
+static void answer_whole(const hirate_local *local, const several *s, hirate_result *result)
 {
-    if (e->as.state.kind != HIRATE_KIND_SLIDING_LOG)
-        return e->as.state;
-    return (hr_state){.kind = HIRATE_KIND_SLIDING_LOG, .as.log = hr_log_buffer_view(&e->as.log.buffer)};
-}
-
-/* False: no memory, nothing changed. */
-static bool entry_store(hirate_local *local, entry *e, const hr_moment *moment, int64_t now_us, int64_t reset_ms)
-{
-    if (local->policy.kind != HIRATE_KIND_SLIDING_LOG)
-        e->as.state = hr_decide_store(&local->policy, moment);
-    else if (!hr_log_buffer_store(&e->as.log.buffer, &moment->log))
-        return false;
-    e->deadline_ms = to_ms(now_us) + reset_ms;
-    if (e->deadline_ms < e->heap_deadline_ms) {
-        e->heap_deadline_ms = e->deadline_ms;
-        heap_rise(local, e);
+    result->verdict = s->denied ? HIRATE_DENIED : HIRATE_ALLOWED;
+    result->limits = local->results;
+    if (!answer_over(local, s, false, result)) {
+        (void)answer_over(local, s, true, result);
+        result->retry_after_ms = result->delay_ms = 0; /* a shadow keeps nobody waiting */
     }
-    return true;
+    for (size_t i = 0; i < s->count; i++)
+        result->shadow_denied += s->of[i].shadow && s->of[i].decision.verdict == HIRATE_DENIED;
 }
 
-/* ------------------------------------------------------------------------------------------------ requests -- */
-
-/* Compile the limit into local->policy, unless it is the last one again. */
-static int use_limit(hirate_local *local, const hirate_limit *limit, hirate_error *error)
+/* What is known once it was taken. */
+static void answer_taken(const hirate_local *local, const several *s, hirate_result *result)
 {
-    if (local->limit.policy != NULL && limit != NULL && hr_limit_same(&local->limit, limit))
-        return 0;
-    int rc = hr_policy_compile(&local->policy, limit, error);
+    for (size_t i = s->count; i-- > 0;) {
+        if (s->of[i].takes && s->request->cost > 0)
+            result->charge = HIRATE_CHARGE_YES;
+        if (local->results[i].permit[0] != '\0')
+            result->permit = local->results[i].permit;
+    }
+}
+
+static int decide(hirate_local *local, const hirate_request *request, hirate_result *result, hirate_error *error)
+{
+    several s;
+
+    s.request = request;
+    s.now_us = result->time_us;
+    s.denied = false;
+    s.count = 1 + request->more_count;
+    int rc = ask_all(local, &s, error);
     if (rc != 0)
         return rc;
-    local->limit = *limit;
-    local->limit.struct_size = sizeof local->limit; /* what is beyond was looked at, and is zero */
-    local->limit.policy = local->policy.name; /* the caller's text may go away */
+    answer_each(local, &s);
+    answer_whole(local, &s, result);
+    if (request->op == HIRATE_OP_PEEK)
+        return 0;
+    rc = reserve_all(local, &s);
+    if (rc != 0)
+        return hr_local_fail(local, rc, error);
+    store_all(local, &s);
+    answer_taken(local, &s, result);
     return 0;
 }
+
+static int reset(hirate_local *local, const hirate_request *request, hirate_result *result, hirate_error *error)
+{
+    const hr_policy *policy = hr_local_use_limit(local, 0, request->limit, error);
+
+    if (policy == NULL)
+        return HIRATE_EINVAL;
+    hr_local_key key = hr_local_table_key(&local->table, policy, request->name, request->name_len);
+    hr_local_entry *entry = hr_local_table_find(&local->table, &key, result->time_us);
+    result->policy = request->limit->policy;
+    result->used = entry != NULL;
+    if (entry != NULL)
+        hr_local_table_forget(&local->table, entry);
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------- the API -- */
 
 static int check_call(const hirate_local *local, const hirate_request *request, int64_t now_us,
                       const hirate_result *result, hirate_error *error)
 {
     if (local == NULL || result == NULL)
         return hr_fail(error, HIRATE_EINVAL, "%s: is NULL; accepted: a pointer", local == NULL ? "local" : "result");
-    if (result->struct_size < sizeof *result)
+    if (result->struct_size < RESULT_VERSION_1)
         return hr_fail(error, HIRATE_EINVAL, "result.struct_size: %u; accepted: from %zu, as hirate_result_init() sets",
-                       (unsigned)result->struct_size, sizeof *result);
+                       (unsigned)result->struct_size, RESULT_VERSION_1);
     if (now_us < 0 || (uint64_t)now_us > HIRATE_COST_MAX)
         return hr_fail(error, HIRATE_EINVAL, "now_us: %lld is out of range; accepted: 0 to %llu", (long long)now_us,
                        (unsigned long long)HIRATE_COST_MAX);
     return hr_check_request(request, error);
-}
-
-static void key_make(const hirate_local *local, const hirate_request *request, key *k)
-{
-    size_t policy_len = local->policy.name_len;
-
-    memcpy(k->bytes, local->policy.name, policy_len);
-    k->bytes[policy_len] = ':'; /* no policy name holds one, so no two pairs share a key */
-    if (request->name_len > 0)
-        memcpy(k->bytes + policy_len + 1, request->name, request->name_len);
-    k->len = policy_len + 1 + request->name_len;
-    k->hash = hr_hash(local->hash_key, k->bytes, k->len);
-}
-
-/* Write what an acquire left behind. On failure nothing has changed. */
-static int write_back(hirate_local *local, const key *k, entry *e, const hr_moment *moment, int64_t now_us,
-                      int64_t reset_ms)
-{
-    if (reset_ms == 0) {
-        if (e != NULL)
-            entry_forget(local, e);
-        return 0;
-    }
-    bool is_new = e == NULL;
-    if (is_new) {
-        int rc = entry_new(local, k, now_us, &e);
-        if (rc != 0)
-            return rc;
-    }
-    if (entry_store(local, e, moment, now_us, reset_ms))
-        return 0;
-    if (is_new)
-        entry_forget(local, e);
-    return HIRATE_ENOMEM;
-}
-
-/* An acquire or a peek; the name's entry, if any, is of the policy's kind. */
-static int decide(hirate_local *local, const hirate_request *request, const key *k, entry *e, hirate_result *result)
-{
-    const int64_t now_us = result->time_us;
-    hr_state stored;
-
-    if (e != NULL)
-        stored = entry_state(e);
-    hr_moment moment = hr_decide_load(&local->policy, e == NULL ? NULL : &stored, now_us);
-    hr_decision decision = hr_decide_take(&local->policy, &moment, request->cost);
-    if (request->op == HIRATE_OP_ACQUIRE) {
-        int rc = write_back(local, k, e, &moment, now_us, decision.reset_ms);
-        if (rc != 0)
-            return rc;
-        if (decision.verdict == HIRATE_ALLOWED && request->cost > 0)
-            result->charge = HIRATE_CHARGE_YES;
-    }
-    result->verdict = decision.verdict;
-    result->remaining = decision.remaining;
-    result->retry_after_ms = decision.retry_after_ms;
-    result->reset_ms = decision.reset_ms;
-    result->delay_ms = decision.delay_ms;
-    return 0;
-}
-
-static int answer(hirate_local *local, const hirate_request *request, hirate_result *result, hirate_error *error)
-{
-    key k;
-
-    key_make(local, request, &k);
-    entry *e = entry_find(local, &k, result->time_us);
-    if (request->op == HIRATE_OP_RESET) {
-        result->used = e != NULL;
-        if (e != NULL)
-            entry_forget(local, e);
-        return 0;
-    }
-    if (e != NULL && e->as.state.kind != local->policy.kind)
-        return hr_fail(
-            error, HIRATE_ESTATE,
-            "limit: the name is in use under a %s of this policy name; accepted: the same kind, or a reset first",
-            hr_kind_name(e->as.state.kind));
-    int rc = decide(local, request, &k, e, result);
-    if (rc == HIRATE_EOVERLOAD)
-        return hr_fail(error, rc, "max_keys: %zu names are in use; try again when some no longer are", local->max_keys);
-    return rc == 0 ? 0 : hr_fail(error, rc, "no memory to remember what is taken");
 }
 
 int hirate_local_decide(hirate_local *local, const hirate_request *request, int64_t now_us, hirate_result *result,
@@ -350,23 +392,27 @@ int hirate_local_decide(hirate_local *local, const hirate_request *request, int6
     hirate_result made;
     int rc = check_call(local, request, now_us, result, error);
 
-    if (rc == 0)
-        rc = use_limit(local, request->limit, error);
     if (rc != 0)
         return rc;
-
+    hirate_request room;
+    const hirate_request *whole = hr_check_whole(request, &room);
     memset(&made, 0, sizeof made);
     made.struct_size = result->struct_size; /* still the caller's: what a newer caller has beyond ours stays */
-    made.op = request->op;
+    made.op = whole->op;
     made.source = HIRATE_SOURCE_LOCAL;
     made.charge = HIRATE_CHARGE_NO;
-    made.cost = request->cost;
+    made.cost = whole->cost;
     made.time_us = now_us;
-    made.policy = request->limit->policy;
-    made.reason = "";
-    rc = answer(local, request, &made, error);
+    made.reason = made.permit = "";
+    made.limit_count = 1 + (uint32_t)whole->more_count;
+    if (hr_op_uses_permit(whole->op))
+        rc = hr_local_permit_decide(local, whole, &made, error);
+    else if (whole->op == HIRATE_OP_RESET)
+        rc = reset(local, whole, &made, error);
+    else
+        rc = decide(local, whole, &made, error);
     if (rc == 0)
-        memcpy(result, &made, sizeof made);
+        memcpy(result, &made, made.struct_size < sizeof made ? RESULT_VERSION_1 : sizeof made);
     return rc;
 }
 
@@ -377,12 +423,9 @@ int hirate_local_new(hirate_local **out, size_t max_keys)
     hirate_local *local = calloc(1, sizeof *local);
     if (local == NULL)
         return HIRATE_ENOMEM;
-    /* The table grows with what is stored: a large bound costs nothing until it is used. */
-    int rc = hr_hash_init(&local->table, 0);
+    int rc = hr_local_table_init(&local->table, max_keys);
     if (rc != 0)
         goto fail;
-    local->hash_key = hr_hash_key_random();
-    local->max_keys = max_keys;
     *out = local;
     return 0;
 
@@ -395,9 +438,7 @@ void hirate_local_free(hirate_local *local)
 {
     if (local == NULL)
         return;
-    for (size_t i = 0; i < local->heap_count; i++)
-        entry_free(local->heap[i]);
-    free(local->heap);
-    hr_hash_free(&local->table);
+    hr_local_table_free(&local->table);
+    free(local->permits);
     free(local);
 }

@@ -34,6 +34,19 @@ static bool make_room(hr_log_buffer *buffer, uint32_t *first, uint32_t count)
     return true;
 }
 
+bool hr_log_buffer_reserve(hr_log_buffer *buffer, hr_sliding_log_now *moment)
+{
+    uint32_t first = buffer->first;
+    size_t older = moment->older_count == 0 ? 0 : (size_t)(moment->older - buffer->entries) - first;
+
+    if (!make_room(buffer, &first, buffer->count))
+        return false;
+    buffer->first = first;
+    if (moment->older_count > 0)
+        moment->older = buffer->entries + first + older;
+    return true;
+}
+
 bool hr_log_buffer_store(hr_log_buffer *buffer, const hr_sliding_log_now *moment)
 {
     uint32_t count = (uint32_t)moment->older_count;

@@ -24,6 +24,10 @@ typedef struct hr_log_buffer {
 /* The log as the policy takes it; valid until the next store. */
 hr_sliding_log hr_log_buffer_view(const hr_log_buffer *buffer);
 
+/* Have room for what a moment loaded from this buffer's view (or from none) may become, which then can be stored
+ * without failing. Entries may move, and `moment` with them. False: no memory, nothing changed. */
+bool hr_log_buffer_reserve(hr_log_buffer *buffer, hr_sliding_log_now *moment);
+
 /* Keep what `moment`, loaded from this buffer's view (or from none, while it is empty), has become. False: no memory,
  * nothing changed. */
 bool hr_log_buffer_store(hr_log_buffer *buffer, const hr_sliding_log_now *moment);

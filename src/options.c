@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#define DAY_MS       86400000
 #define DEFAULT_URI  "redis://127.0.0.1:6379"
 #define VERSION_1_OF (offsetof(hirate_options, user) + sizeof(void *))
 
@@ -36,9 +35,10 @@ void hirate_options_init_sized(hirate_options *options, size_t size)
 
 static int check_ms(const char *field, int64_t value, hirate_error *error)
 {
-    if (value >= 1 && value <= DAY_MS)
+    if (value >= 1 && value <= HR_DAY_MS)
         return 0;
-    return hr_fail(error, HIRATE_EINVAL, "%s: %lld; accepted: 1 to %d milliseconds", field, (long long)value, DAY_MS);
+    return hr_fail(error, HIRATE_EINVAL, "%s: %lld; accepted: 1 to %d milliseconds", field, (long long)value,
+                   HR_DAY_MS);
 }
 
 static int check_count(const char *field, uint32_t value, uint32_t most, hirate_error *error)

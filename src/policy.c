@@ -10,6 +10,7 @@
  *
  *     now + window                           <= 2^53   hence window <= 2^52, for a clock that has not passed 2^52
  *     used + cost                                      is not formed: cost is compared with limit - used
+ *     now + lease, now + hold                <= 2^53   as for windows
  *     limit·window in ticks                  <= 2^52   of a sliding window: with weights that are products
  */
 #include "policy.h"
@@ -24,7 +25,7 @@
 
 __extension__ typedef unsigned __int128 u128;
 
-#define FLAGS_KNOWN HIRATE_LIMIT_CACHE_DENIALS
+#define FLAGS_KNOWN (HIRATE_LIMIT_CACHE_DENIALS | HIRATE_LIMIT_SHADOW)
 #define FULL_MAX (UINT64_C(1) << 52)
 #define SHARE_MAX 1000000
 #define RATE_MAX HIRATE_COST_MAX /* 2^53 - 1 */
@@ -36,6 +37,7 @@ static const char *const kind_names[] = {
     [HIRATE_KIND_TOKEN_BUCKET] = "token-bucket", [HIRATE_KIND_LEAKY_BUCKET] = "leaky-bucket",
     [HIRATE_KIND_FIXED_WINDOW] = "fixed-window", [HIRATE_KIND_QUOTA] = "quota",
     [HIRATE_KIND_SLIDING_LOG] = "sliding-log",   [HIRATE_KIND_SLIDING_WINDOW] = "sliding-window",
+    [HIRATE_KIND_CONCURRENCY] = "concurrency",
 };
 enum { KINDS = sizeof kind_names / sizeof kind_names[0] };
 
@@ -152,10 +154,11 @@ static int check_header(const hirate_limit *limit, hirate_error *error)
                        HIRATE_LIMIT_VERSION);
     if (hr_kind_name(limit->kind) == NULL)
         return hr_fail(error, HIRATE_EINVAL,
-                       "limit.kind: %u is not known; accepted: 1 (token bucket) to %d (sliding window)",
-                       (unsigned)limit->kind, (int)HIRATE_KIND_SLIDING_WINDOW);
+                       "limit.kind: %u is not known; accepted: 1 (token bucket) to %d (concurrency)",
+                       (unsigned)limit->kind, (int)HIRATE_KIND_CONCURRENCY);
     if (limit->flags & ~FLAGS_KNOWN)
-        return hr_fail(error, HIRATE_EINVAL, "limit.flags: %#" PRIx32 "; accepted: HIRATE_LIMIT_CACHE_DENIALS or 0",
+        return hr_fail(error, HIRATE_EINVAL,
+                       "limit.flags: %#" PRIx32 "; accepted: HIRATE_LIMIT_CACHE_DENIALS, HIRATE_LIMIT_SHADOW or 0",
                        limit->flags);
     for (size_t i = 0; i < sizeof limit->reserved / sizeof limit->reserved[0]; i++)
         if (limit->reserved[i] != 0)
@@ -190,19 +193,22 @@ static int check_bucket(const hirate_limit *limit, hirate_error *error)
     return 0;
 }
 
-static int check_window(const hirate_limit *limit, hirate_error *error)
+static int check_count(const hirate_limit *limit, hirate_error *error)
 {
     const uint64_t most = limit->kind == HIRATE_KIND_SLIDING_LOG ? HIRATE_LOG_MAX : HIRATE_COST_MAX;
 
     if (limit->capacity > most)
         return hr_fail(error, HIRATE_EINVAL, "limit: %" PRIu64 " is too large for a %s; accepted: 0 to %" PRIu64,
                        limit->capacity, hr_kind_name(limit->kind), most);
-    if (limit->kind == HIRATE_KIND_QUOTA)
-        return 0;
-    if (limit->window_us == 0 || limit->window_us > HR_WINDOW_MAX)
-        return hr_fail(error, HIRATE_EINVAL,
-                       "window: %" PRIu64 " microseconds is out of range; accepted: 1 to %" PRIu64, limit->window_us,
-                       HR_WINDOW_MAX);
+    return 0;
+}
+
+/* `name`: of the field. */
+static int check_length(const char *name, uint64_t length_us, hirate_error *error)
+{
+    if (length_us == 0 || length_us > HR_WINDOW_MAX)
+        return hr_fail(error, HIRATE_EINVAL, "%s: %" PRIu64 " microseconds is out of range; accepted: 1 to %" PRIu64,
+                       name, length_us, HR_WINDOW_MAX);
     return 0;
 }
 
@@ -221,17 +227,20 @@ static int check_calendar(const hirate_limit *limit, hirate_error *error)
 /* A field that the kind has no use for was meant for another kind. */
 static int check_unused(const hirate_limit *limit, hirate_error *error)
 {
-    const bool bucket = is_bucket(limit), quota = limit->kind == HIRATE_KIND_QUOTA;
+    const bool quota = limit->kind == HIRATE_KIND_QUOTA, concurrency = limit->kind == HIRATE_KIND_CONCURRENCY;
+    const bool bucket = is_bucket(limit), window = !bucket && !quota && !concurrency;
     const char *field = NULL;
 
     if (!bucket && (limit->rate.tokens != 0 || limit->rate.period_us != 0))
         field = "rate";
-    else if ((bucket || quota) && limit->window_us != 0)
+    else if (!window && limit->window_us != 0)
         field = "window";
     else if (!quota && limit->per != 0)
         field = "per";
     else if (!quota && limit->offset_minutes != 0)
         field = "offset";
+    else if (!concurrency && limit->lease_us != 0)
+        field = "lease";
     if (field != NULL)
         return hr_fail(error, HIRATE_EINVAL, "%s: given to a %s, which has none; accepted: 0", field,
                        hr_kind_name(limit->kind));
@@ -242,11 +251,36 @@ static int check_fields(const hirate_limit *limit, hirate_error *error)
 {
     int rc = check_name(limit, error);
 
-    if (rc == 0)
-        rc = is_bucket(limit) ? check_bucket(limit, error) : check_window(limit, error);
-    if (rc == 0 && limit->kind == HIRATE_KIND_QUOTA)
-        rc = check_calendar(limit, error);
+    if (rc != 0)
+        return rc;
+    if (is_bucket(limit)) {
+        rc = check_bucket(limit, error);
+    } else {
+        rc = check_count(limit, error);
+        if (rc == 0 && limit->kind == HIRATE_KIND_QUOTA)
+            rc = check_calendar(limit, error);
+        else if (rc == 0 && limit->kind == HIRATE_KIND_CONCURRENCY)
+            rc = check_length("lease", limit->lease_us, error);
+        else if (rc == 0)
+            rc = check_length("window", limit->window_us, error);
+    }
     return rc != 0 ? rc : check_unused(limit, error);
+}
+
+/* A remembered denial must be what Redis would say: not where units may come back at any time, nor where none is
+ * meant. */
+static int check_flags(const hirate_limit *limit, hirate_error *error)
+{
+    if ((limit->flags & HIRATE_LIMIT_CACHE_DENIALS) == 0)
+        return 0;
+    if (limit->kind == HIRATE_KIND_CONCURRENCY)
+        return hr_fail(error, HIRATE_EINVAL,
+                       "cache-denials: given to a concurrency limit, whose leases may end at any time; accepted: with "
+                       "the other kinds only");
+    if ((limit->flags & HIRATE_LIMIT_SHADOW) != 0)
+        return hr_fail(error, HIRATE_EINVAL,
+                       "cache-denials: given with shadow, which never denies; accepted: one of the two");
+    return 0;
 }
 
 static int check_on_failure(const hirate_limit *limit, hirate_error *error)
@@ -312,6 +346,7 @@ static int compile(hr_policy *policy, const hirate_limit *limit, hirate_error *e
     memset(policy, 0, sizeof *policy);
     policy->kind = limit->kind;
     policy->capacity = limit->capacity;
+    policy->lease_us = limit->lease_us;
     policy->window_us = limit->window_us;
     policy->offset_us = INT64_C(60000000) * limit->offset_minutes;
     policy->per = (uint16_t)limit->per;
@@ -345,7 +380,7 @@ hirate_limit hr_limit_local_share(const hirate_limit *limit)
     hirate_limit share = *limit;
 
     share.struct_size = (uint32_t)sizeof share;
-    share.flags = 0;
+    share.flags = limit->flags & HIRATE_LIMIT_SHADOW;
     share.on_failure = HIRATE_ON_FAILURE_ERROR;
     share.local_share_num = share.local_share_den = 0;
     share.capacity = (uint64_t)((u128)limit->capacity * limit->local_share_num / limit->local_share_den);
@@ -361,6 +396,8 @@ int hr_policy_compile(hr_policy *policy, const hirate_limit *limit, hirate_error
 
     if (rc == 0)
         rc = check_fields(limit, error);
+    if (rc == 0)
+        rc = check_flags(limit, error);
     if (rc == 0)
         rc = check_on_failure(limit, error);
     if (rc == 0)
@@ -385,6 +422,13 @@ bool hr_limit_same(const hirate_limit *a, const hirate_limit *b)
     return b->struct_size == a->struct_size && b->version == a->version && b->kind == a->kind && b->policy != NULL &&
            memcmp((const char *)a + from, (const char *)b + from, sizeof *a - from) == 0 &&
            strcmp(a->policy, b->policy) == 0;
+}
+
+bool hr_policy_decides_alike(const hr_policy *a, const hr_policy *b)
+{
+    return a->kind == b->kind && a->capacity == b->capacity && a->n == b->n && a->p == b->p &&
+           a->lease_us == b->lease_us && a->window_us == b->window_us && a->tick_us == b->tick_us &&
+           a->offset_us == b->offset_us && a->per == b->per; /* from these follow the others */
 }
 
 int hirate_limit_check(const hirate_limit *limit, hirate_error *error)

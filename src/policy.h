@@ -19,11 +19,13 @@
 #define HR_WINDOW_MAX (UINT64_C(1) << 52)
 
 typedef struct hr_policy {
-    uint64_t capacity; /* of a bucket: tokens; of a window: its limit */
+    uint64_t capacity; /* of a bucket: tokens; of a window: its limit; of concurrency: how much is held at once */
     /* buckets */
     uint64_t n;    /* units that return each microsecond */
     uint64_t p;    /* units in a token */
     uint64_t full; /* capacity * p <= 2^52 */
+    /* concurrency */
+    uint64_t lease_us; /* how long a lease lasts */
     /* windows */
     uint64_t window_us; /* its length; 0: a quota's */
     uint64_t tick_us;   /* sliding window: 1, 1000 or 1000000, a divisor of window_us */
@@ -46,6 +48,9 @@ const char *hr_kind_name(unsigned kind);
 
 /* Are two limits the same value? `a` has been compiled; `b` may be anything. */
 bool hr_limit_same(const hirate_limit *a, const hirate_limit *b);
+
+/* Do two limits decide alike? They may differ in name, flags and on_failure. */
+bool hr_policy_decides_alike(const hr_policy *a, const hr_policy *b);
 
 /* The limit that HIRATE_ON_FAILURE_LOCAL decides by: floor(capacity·num/den), and that share of a bucket's rate.
  * `limit` has been compiled. Its policy is the same pointer. */

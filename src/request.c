@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* request: one acquire, peek or reset from submission to its callback; see request.h. */
+/* request: one request from submission to its callback; see request.h. */
 #include "request.h"
 
 #include "error.h"
@@ -74,6 +74,18 @@ hr_request *hr_requests_find(const hr_requests *requests, uint64_t id)
     return request->id == id && request->state != HR_REQUEST_FREE ? request : NULL;
 }
 
+static void append_done(hr_requests *requests, hr_request *request)
+{
+    request->state = HR_REQUEST_DONE;
+    request->next = NULL;
+    if (requests->last_done)
+        requests->last_done->next = request;
+    else
+        requests->first_done = request;
+    requests->last_done = request;
+    requests->done++;
+}
+
 void hr_requests_answer(hr_requests *requests, hr_request *request, const hr_answer *answer)
 {
     hr_deadlines_remove(&requests->deadlines, &request->deadline);
@@ -85,14 +97,13 @@ void hr_requests_answer_new(hr_requests *requests, hr_request *request, const hr
     request->answer = *answer;
     if (answer->reason)
         answer->reason->references++;
-    request->state = HR_REQUEST_DONE;
-    request->next = NULL;
-    if (requests->last_done)
-        requests->last_done->next = request;
-    else
-        requests->first_done = request;
-    requests->last_done = request;
-    requests->done++;
+    append_done(requests, request);
+}
+
+void hr_requests_answered(hr_requests *requests, hr_request *request)
+{
+    hr_deadlines_remove(&requests->deadlines, &request->deadline);
+    append_done(requests, request);
 }
 
 hr_request *hr_requests_next_done(hr_requests *requests)

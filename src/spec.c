@@ -102,16 +102,24 @@ static int read_rate(spec *out, word value, hirate_error *error)
     return 0;
 }
 
+static int read_length(word value, const char *key, uint64_t *length_us, hirate_error *error)
+{
+    if (!hr_duration_parse(value.text, value.len, length_us) || *length_us > HR_WINDOW_MAX)
+        return hr_fail(error, HIRATE_EINVAL,
+                       "%s: '%.*s' is not accepted; accepted: a duration as 1s, 90s, 7m: a whole number from 1 or "
+                       "none and us ms s m h d, up to 2^52 us (52124d)",
+                       key, quote_len(value), value.text);
+    return 0;
+}
+
 static int read_window(spec *out, word value, hirate_error *error)
 {
-    uint64_t *window_us = &out->limit.window_us;
+    return read_length(value, "window", &out->limit.window_us, error);
+}
 
-    if (!hr_duration_parse(value.text, value.len, window_us) || *window_us > HR_WINDOW_MAX)
-        return hr_fail(error, HIRATE_EINVAL,
-                       "window: '%.*s' is not accepted; accepted: a duration as 1s, 90s, 7m: a whole number from 1 or "
-                       "none and us ms s m h d, up to 2^52 us (52124d)",
-                       quote_len(value), value.text);
-    return 0;
+static int read_lease(spec *out, word value, hirate_error *error)
+{
+    return read_length(value, "lease", &out->limit.lease_us, error);
 }
 
 static int read_per(spec *out, word value, hirate_error *error)
@@ -137,13 +145,23 @@ static int read_offset(spec *out, word value, hirate_error *error)
     return 0;
 }
 
-static int read_cache_denials(spec *out, word value, hirate_error *error)
+static int read_flag(spec *out, word value, const char *key, uint32_t flag, hirate_error *error)
 {
     if (!word_is(value, "yes"))
-        return hr_fail(error, HIRATE_EINVAL, "cache-denials: '%.*s' is not accepted; accepted: yes, or leave it out",
+        return hr_fail(error, HIRATE_EINVAL, "%s: '%.*s' is not accepted; accepted: yes, or leave it out", key,
                        quote_len(value), value.text);
-    out->limit.flags |= HIRATE_LIMIT_CACHE_DENIALS;
+    out->limit.flags |= flag;
     return 0;
+}
+
+static int read_cache_denials(spec *out, word value, hirate_error *error)
+{
+    return read_flag(out, value, "cache-denials", HIRATE_LIMIT_CACHE_DENIALS, error);
+}
+
+static int read_shadow(spec *out, word value, hirate_error *error)
+{
+    return read_flag(out, value, "shadow", HIRATE_LIMIT_SHADOW, error);
 }
 
 static int read_on_failure(spec *out, word value, hirate_error *error)
@@ -177,7 +195,7 @@ static int read_local_share(spec *out, word value, hirate_error *error)
 }
 
 /* In the order in which missing ones are named. */
-enum { CAPACITY, RATE, LIMIT, WINDOW, PER, OFFSET, CACHE_DENIALS, ON_FAILURE, LOCAL_SHARE, KEYS };
+enum { CAPACITY, RATE, LIMIT, WINDOW, PER, OFFSET, LEASE, CACHE_DENIALS, SHADOW, ON_FAILURE, LOCAL_SHARE, KEYS };
 
 static const struct key {
     const char *name;
@@ -190,13 +208,15 @@ static const struct key {
     [WINDOW] = {"window", "window=DURATION, as 1s, 90s or 7m", read_window},
     [PER] = {"per", "per=hour|day|week|month", read_per},
     [OFFSET] = {"offset", "offset=+HH:MM or -HH:MM", read_offset},
+    [LEASE] = {"lease", "lease=DURATION, as 30s or 5m", read_lease},
     [CACHE_DENIALS] = {"cache-denials", "cache-denials=yes", read_cache_denials},
+    [SHADOW] = {"shadow", "shadow=yes", read_shadow},
     [ON_FAILURE] = {"on-failure", "on-failure=error|open|closed|local", read_on_failure},
     [LOCAL_SHARE] = {"local-share", "local-share=NUM/DEN", read_local_share},
 };
 
 #define BIT(key) (1U << (key))
-#define ANY (BIT(CACHE_DENIALS) | BIT(ON_FAILURE) | BIT(LOCAL_SHARE)) /* optional for every algorithm */
+#define ANY (BIT(CACHE_DENIALS) | BIT(SHADOW) | BIT(ON_FAILURE) | BIT(LOCAL_SHARE)) /* optional for every algorithm */
 
 /* By kind; each is named as hr_kind_name() does. */
 static const struct algorithm {
@@ -208,6 +228,7 @@ static const struct algorithm {
     [HIRATE_KIND_QUOTA] = {BIT(LIMIT) | BIT(PER), BIT(OFFSET) | ANY},
     [HIRATE_KIND_SLIDING_LOG] = {BIT(LIMIT) | BIT(WINDOW), ANY},
     [HIRATE_KIND_SLIDING_WINDOW] = {BIT(LIMIT) | BIT(WINDOW), ANY},
+    [HIRATE_KIND_CONCURRENCY] = {BIT(LIMIT) | BIT(LEASE), ANY},
 };
 enum { ALGORITHMS = sizeof algorithms / sizeof algorithms[0] };
 

@@ -13,7 +13,7 @@ CC=${FUZZ_CC:-clang}
 work=${HIRATE_FUZZ:-${TMPDIR:-/tmp}/hirate-fuzz}
 seconds=60
 case ${1-} in [0-9]*) seconds=$1 && shift ;; esac
-[ $# -gt 0 ] || set -- escape lines refusal reply spec uri
+[ $# -gt 0 ] || set -- escape limits lines permit refusal reply spec uri
 
 command -v "$CC" >/dev/null || { echo "fuzz.sh: needs clang, or FUZZ_CC"; exit 77; }
 mkdir -p "$work/include/hirate/adapters" || exit 1
@@ -21,7 +21,7 @@ ln -sf "$PWD/src/hirate.h" "$work/include/hirate/hirate.h"
 for adapter in adapters/*.h; do
     ln -sf "$PWD/$adapter" "$work/include/hirate/adapters/"
 done
-[ -e src/scripts_embedded.h ] || sh lua/embed.sh acquire lua/acquire.lua >src/scripts_embedded.h || exit 1
+[ -e src/scripts_embedded.h ] || sh lua/embed.sh acquire lua/acquire.lua lua/kinds.lua lua/steps.lua >src/scripts_embedded.h || exit 1
 flags="-std=c11 -g -O1 -D_GNU_SOURCE -DFUZZ_ALONE -pthread -ffp-contract=off -fno-omit-frame-pointer \
     -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -I$work/include"
 
@@ -29,8 +29,8 @@ result=0
 for target; do
     [ -e "tests/fuzz/fuzz_$target.c" ] || { echo "fuzz.sh: no target $target"; exit 2; }
     # shellcheck disable=SC2086 # a list of words
-    "$CC" $flags -iquote src tests/fuzz/fuzz_"$target".c tests/support/sim.c src/*.c src/cli/escape.c \
-        src/cli/lines.c src/cli/say.c -o "$work/$target" -lhiredis -lm || exit 1
+    "$CC" $flags -iquote src tests/fuzz/fuzz_"$target".c tests/support/resp.c tests/support/sim.c \
+        tests/support/simscript.c tests/support/snapshot.c src/*.c src/cli/escape.c src/cli/lines.c src/cli/say.c -o "$work/$target" -lhiredis -lm || exit 1
     mkdir -p "$work/corpus/$target"
     echo "== $target, $seconds s"
     if (cd "$work" && "./$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 \

@@ -1,19 +1,24 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The examples, as built, against a real server: twenty-one logins on each loop, and an HTTP guard that says 429.
+# The examples, as built, against a real server: twenty-one logins on each loop, an HTTP guard that says 429, and workers, of
+# whom the third is one too many.
 set -u
 . "${top_srcdir:-.}/tests/support/shell.sh"
 
 examples=${top_builddir:-.}/examples
 get=${top_builddir:-.}/tests/http_get
 http_pid=
+first_pid=
+second_pid=
 
-stop_http()
+stop_examples()
 {
-    [ -z "$http_pid" ] || kill "$http_pid" 2>/dev/null
+    for pid in $http_pid $first_pid $second_pid; do
+        kill "$pid" 2>/dev/null
+    done
     clean_up
 }
-trap stop_http EXIT
+trap stop_examples EXIT
 
 # Twenty allowed, with what is left counted down, then one denied for three seconds or a little less.
 twenty_of_twenty_one()
@@ -27,7 +32,49 @@ twenty_of_twenty_one()
     grep -Eqx 'login 21: denied, retry after (3000|[12]?[0-9]{1,3}) ms' "$scratch/$1.out"
 }
 
+# work WHO SECONDS: become a worker, which says in $scratch/WHO.said what it comes to
+work()
+{
+    exec "$examples/worker" "$HIRATE_REDIS?db=6" nightly "$2" 2>"$scratch/$1.said"
+}
+
+# Until WHO works.
+wait_for_work()
+{
+    for _ in $(seq 600); do
+        grep -q working "$scratch/$1.said" && return
+        sleep 0.1
+    done
+    return 1
+}
+
+# ended WHO STATUS: it ended with 0, and did not lose its lease
+ended()
+{
+    if [ "$2" -eq 0 ] && tail -n 1 "$scratch/$1.said" | grep -q 'done$'; then
+        ok
+    else
+        not_ok "examples/worker: the $1 does not end well" "$scratch/$1.said"
+    fi
+}
+
 start_server
+
+# Two work for longer than a lease lasts, while the other examples run.
+if [ -x "$examples/worker" ]; then
+    work first 8 &
+    first_pid=$!
+    work second 8 &
+    second_pid=$!
+    if wait_for_work first && wait_for_work second; then ok; else not_ok "examples/worker: two work" "$scratch/second.said"; fi
+    (work third 1)
+    if [ $? -eq 1 ] && grep -q 'busy$' "$scratch/third.said"; then
+        ok
+    else
+        not_ok "examples/worker: a third finds no room" "$scratch/third.said"
+    fi
+fi
+
 db=0
 for loop in epoll libev libevent; do
     db=$((db + 1)) # each its own: they guard the same name
@@ -89,5 +136,17 @@ if [ -x "$examples/http" ]; then
     kill "$http_pid"
     if wait "$http_pid"; then ok; else not_ok "examples/http: does not end cleanly" "$scratch/http.log"; fi
     http_pid=
+fi
+
+# What they held, renewed until now, comes back at once.
+if [ -n "$first_pid" ]; then
+    wait "$first_pid"
+    ended first $?
+    wait "$second_pid"
+    ended second $?
+    first_pid=
+    second_pid=
+    (work fourth 1)
+    ended fourth $?
 fi
 finish

@@ -164,6 +164,111 @@ static void test_failure_local_admits_its_share(void **state)
     close_and_restart(&d);
 }
 
+typedef struct whole {
+    hirate_limit_result limits[2];
+    uint32_t count;
+} whole;
+
+static void keep_limits(driver *d, answer *a)
+{
+    whole *w = a->arg;
+    (void)d;
+    for (w->count = 0; w->count < 2 && hirate_result_limit(&a->result, w->count); w->count++)
+        w->limits[w->count] = *hirate_result_limit(&a->result, w->count);
+}
+
+static void ask_both(driver *d, answer *a, whole *w, const hirate_limit *first, const hirate_limit *second,
+                     uint64_t cost)
+{
+    hirate_pair more = {second, "b", 1};
+    hirate_request request;
+    size_t before = d->called;
+    hirate_request_init(&request);
+    request.limit = first;
+    request.name = "b";
+    request.name_len = 1;
+    request.cost = cost;
+    request.deadline_ms = 5;
+    request.more = &more;
+    request.more_count = 1;
+    *a = (answer){.then = keep_limits, .arg = w};
+    assert_int_equal(driver_submit(d, &request, a, NULL), 0);
+    assert_true(driver_wait(d, before + 1));
+    assert_int_equal(a->result.source, HIRATE_SOURCE_LOCAL);
+    assert_int_equal(w->count, 2);
+}
+
+/* Of several, the one that bound is told, and each waits for itself. */
+static void test_failure_local_of_several_is_as_each_share_says(void **state)
+{
+    static const hirate_limit wide = HIRATE_TOKEN_BUCKET_WITH("f-wide", 100, DAILY, 0, HIRATE_FAIL_LOCAL(1, 2));
+    (void)state;
+    driver d;
+    answer a;
+    whole w;
+    open_and_lose_server(&d);
+    ask_both(&d, &a, &w, &wide, &HALF, 4);
+    assert_int_equal(a.result.verdict, HIRATE_ALLOWED);
+    assert_int_equal(a.result.remaining, 1);
+    assert_string_equal(a.policy, "f-local");
+    ask_both(&d, &a, &w, &wide, &HALF, 2);
+    assert_int_equal(a.result.verdict, HIRATE_DENIED);
+    assert_string_equal(a.policy, "f-local");
+    assert_int_equal(w.limits[0].verdict, HIRATE_ALLOWED);
+    assert_int_equal(w.limits[0].retry_after_ms, 0);
+    assert_true(w.limits[1].retry_after_ms == a.result.retry_after_ms && a.result.retry_after_ms > 86400000);
+    ask_both(&d, &a, &w, &wide, &HALF, 6); /* above the share, not above the limit */
+    assert_int_equal(a.result.verdict, HIRATE_DENIED);
+    assert_true(w.limits[1].retry_after_ms == a.result.retry_after_ms && a.result.retry_after_ms <= 1000);
+    close_and_restart(&d);
+}
+
+/* A wait that is known is not shortened by one that is until Redis is asked again. */
+static void test_failure_local_of_several_waits_for_the_longest(void **state)
+{
+    static const hirate_limit wide = HIRATE_TOKEN_BUCKET_WITH("f-wide", 100, DAILY, 0, HIRATE_FAIL_LOCAL(1, 2));
+    static const hirate_limit same = HIRATE_TOKEN_BUCKET_WITH("f-same", 100, DAILY, 0, HIRATE_FAIL_LOCAL(1, 2));
+    (void)state;
+    driver d;
+    answer a;
+    whole w;
+    open_and_lose_server(&d);
+    ask_both(&d, &a, &w, &wide, &same, 48);
+    assert_int_equal(a.result.verdict, HIRATE_ALLOWED);
+    ask_both(&d, &a, &w, &HALF, &wide, 6); /* above one share, more than is left of the other */
+    assert_int_equal(a.result.verdict, HIRATE_DENIED);
+    assert_true(w.limits[0].retry_after_ms <= 1000);
+    assert_true(w.limits[1].retry_after_ms > 86400000);
+    assert_true(a.result.retry_after_ms == w.limits[1].retry_after_ms);
+    close_and_restart(&d);
+}
+
+static void test_failure_of_several_cost_above_one_capacity_names_that_limit(void **state)
+{
+    static const hirate_limit wide = HIRATE_TOKEN_BUCKET_WITH("f-wide", 100, DAILY, 0, HIRATE_FAIL_OPEN);
+    const hirate_pair more = {&OPEN, "n", 1};
+    (void)state;
+    driver d;
+    answer a = {.calls = 0};
+    hirate_request request;
+    open_and_lose_server(&d);
+    size_t before = d.called;
+    hirate_request_init(&request);
+    request.limit = &wide;
+    request.name = "n";
+    request.name_len = 1;
+    request.cost = 11;
+    request.deadline_ms = 5;
+    request.more = &more;
+    request.more_count = 1;
+    assert_int_equal(driver_submit(&d, &request, &a, NULL), 0);
+    assert_true(driver_wait(&d, before + 1));
+    assert_int_equal(a.result.verdict, HIRATE_DENIED);
+    assert_true(a.result.retry_after_ms == HIRATE_NEVER);
+    assert_string_equal(a.policy, "f-open");
+    close_and_restart(&d);
+}
+
 static void test_failure_peek_and_reset_get_the_error(void **state)
 {
     (void)state;
@@ -341,6 +446,9 @@ int main(void)
         cmocka_unit_test(test_failure_closed_denies_until_the_next_probe),
         cmocka_unit_test(test_failure_cost_above_capacity_is_never),
         cmocka_unit_test(test_failure_local_admits_its_share),
+        cmocka_unit_test(test_failure_local_of_several_is_as_each_share_says),
+        cmocka_unit_test(test_failure_local_of_several_waits_for_the_longest),
+        cmocka_unit_test(test_failure_of_several_cost_above_one_capacity_names_that_limit),
         cmocka_unit_test(test_failure_peek_and_reset_get_the_error),
         cmocka_unit_test(test_failure_written_is_maybe_charged_all_the_same),
         cmocka_unit_test(test_failure_foreign_state_is_covered),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every kind of limit on a real server whose clock is moved: waits and expiry are exact, a window's edge is what each
- * kind says it is, a full log stays cheap, kinds travel together, and a call names the keys it uses.
+ * Every kind of limit on a real server whose clock is moved: waits and expiry are exact, a full log stays cheap,
+ * kinds travel together, and a call names the keys it uses. A window's edge, holds and several limits: it_edges.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -201,35 +201,6 @@ static void test_key_is_gone_when_nothing_counts_any_more(void **state)
         ask(&a, &limits[i], "n", 5);
         assert_int_equal(a.result.verdict, HIRATE_ALLOWED);
     }
-}
-
-/* -------------------------------------------------------------------------------------------- a window's edge -- */
-
-/* How many of 2·L, half of them just before a minute's edge and half just after, pass. */
-static int pass_around_an_edge(const hirate_limit *limit, const char *name)
-{
-    int passed = 0;
-    for (uint64_t i = 0; i < 2 * limit->capacity; i++) {
-        answer a;
-        set_clock(NOON + (i < limit->capacity ? -1000 : 1000));
-        ask(&a, limit, name, 1);
-        passed += a.result.verdict == HIRATE_ALLOWED;
-    }
-    return passed;
-}
-
-static void test_edge_lets_twice_the_limit_pass_a_fixed_window_and_not_a_sliding_one(void **state)
-{
-    (void)state;
-    enum { MOST = 50 };
-    static const hirate_limit fixed = HIRATE_FIXED_WINDOW("fixed", MOST, HIRATE_MINUTES(1));
-    static const hirate_limit quota = HIRATE_QUOTA("quota", MOST, HIRATE_PER_HOUR, 0);
-    static const hirate_limit log = HIRATE_SLIDING_LOG("log", MOST, HIRATE_MINUTES(1));
-    static const hirate_limit sliding = HIRATE_SLIDING_WINDOW("sliding", MOST, HIRATE_MINUTES(1));
-    assert_int_equal(pass_around_an_edge(&fixed, "n"), 2 * MOST);
-    assert_int_equal(pass_around_an_edge(&quota, "n"), 2 * MOST);
-    assert_int_equal(pass_around_an_edge(&log, "n"), MOST);
-    assert_int_equal(pass_around_an_edge(&sliding, "n"), MOST);
 }
 
 /* ------------------------------------------------------------------------------------------------- a full log -- */
@@ -505,7 +476,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_CLIENT(test_wait_of_each_kind_is_exact_and_expiry_is_reset_ms),
         WITH_CLIENT(test_key_is_gone_when_nothing_counts_any_more),
-        WITH_CLIENT(test_edge_lets_twice_the_limit_pass_a_fixed_window_and_not_a_sliding_one),
         WITH_CLIENT(test_log_that_is_full_answers_by_its_oldest_units),
         WITH_CLIENT(test_log_that_is_full_takes_as_few_commands_as_an_empty_one),
         WITH_CLIENT(test_log_counts_weights_as_so_many_units),

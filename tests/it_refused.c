@@ -140,7 +140,7 @@ static void test_refused_limit_field_is_named(void **state)
     refused_limit(&d, &l, "size");
     l = LIMIT, l.version = 77;
     refused_limit(&d, &l, "version");
-    l = LIMIT, l.reserved[3] = 1;
+    l = LIMIT, l.reserved[2] = 1;
     refused_limit(&d, &l, "reserved");
     driver_close(&d);
     assert_int_equal(called, 0);

@@ -48,7 +48,7 @@ static void test_limit_layout(void **state)
         FIELD(hirate_limit, on_failure, 44, 4), FIELD(hirate_limit, local_share_num, 48, 4),
         FIELD(hirate_limit, local_share_den, 52, 4), FIELD(hirate_limit, window_us, 56, 8),
         FIELD(hirate_limit, offset_minutes, 64, 4),  FIELD(hirate_limit, per, 68, 4),
-        FIELD(hirate_limit, reserved, 72, 32),
+        FIELD(hirate_limit, lease_us, 72, 8),        FIELD(hirate_limit, reserved, 80, 24),
     };
 
     (void)state;
@@ -95,13 +95,18 @@ static void test_request_layout(void **state)
         FIELD(hirate_request, name, 24, 8),       FIELD(hirate_request, name_len, 32, 8),
         FIELD(hirate_request, cost, 40, 8),       FIELD(hirate_request, deadline_ms, 48, 8),
         FIELD(hirate_request, cb, 56, 8),         FIELD(hirate_request, user, 64, 8),
+        FIELD(hirate_request, more, 72, 8),       FIELD(hirate_request, more_count, 80, 8),
+        FIELD(hirate_request, hold_us, 88, 8),    FIELD(hirate_request, permit, 96, 8),
+        FIELD(hirate_pair, limit, 0, 8),          FIELD(hirate_pair, name, 8, 8),
+        FIELD(hirate_pair, name_len, 16, 8),
     };
 
     (void)state;
     if (!is_lp64())
         skip();
     assert_layout(fields, COUNT(fields));
-    assert_true(sizeof(hirate_request) >= 72);
+    assert_true(sizeof(hirate_request) >= 104);
+    assert_int_equal(sizeof(hirate_pair), 24); /* it has no size of its own: it never grows */
 }
 
 static void test_result_layout(void **state)
@@ -115,14 +120,33 @@ static void test_result_layout(void **state)
         FIELD(hirate_result, reset_ms, 56, 8),   FIELD(hirate_result, delay_ms, 64, 8),
         FIELD(hirate_result, time_us, 72, 8),    FIELD(hirate_result, used, 80, 4),
         FIELD(hirate_result, policy, 88, 8),     FIELD(hirate_result, reason, 96, 8),
-        FIELD(hirate_result, cause, 104, 4),
+        FIELD(hirate_result, cause, 104, 4),     FIELD(hirate_result, permit, 112, 8),
+        FIELD(hirate_result, late, 120, 4),      FIELD(hirate_result, shadow_denied, 124, 4),
+        FIELD(hirate_result, limit_count, 128, 4), FIELD(hirate_result, limits, 136, 8),
     };
 
     (void)state;
     if (!is_lp64())
         skip();
     assert_layout(fields, COUNT(fields));
-    assert_true(sizeof(hirate_result) >= 112);
+    assert_true(sizeof(hirate_result) >= 144);
+}
+
+static void test_limit_result_layout(void **state)
+{
+    static const field fields[] = {
+        FIELD(hirate_limit_result, struct_size, 0, 4), FIELD(hirate_limit_result, verdict, 4, 4),
+        FIELD(hirate_limit_result, shadow, 8, 4),      FIELD(hirate_limit_result, policy_kind, 12, 4),
+        FIELD(hirate_limit_result, policy, 16, 8),     FIELD(hirate_limit_result, remaining, 24, 8),
+        FIELD(hirate_limit_result, retry_after_ms, 32, 8), FIELD(hirate_limit_result, reset_ms, 40, 8),
+        FIELD(hirate_limit_result, delay_ms, 48, 8),   FIELD(hirate_limit_result, permit, 56, 8),
+    };
+
+    (void)state;
+    if (!is_lp64())
+        skip();
+    assert_layout(fields, COUNT(fields));
+    assert_true(sizeof(hirate_limit_result) >= 64);
 }
 
 static void test_loop_layout(void **state)
@@ -190,6 +214,7 @@ static void test_enumerations_keep_their_numbers(void **state)
     assert_int_equal(HIRATE_KIND_QUOTA, 4);
     assert_int_equal(HIRATE_KIND_SLIDING_LOG, 5);
     assert_int_equal(HIRATE_KIND_SLIDING_WINDOW, 6);
+    assert_int_equal(HIRATE_KIND_CONCURRENCY, 7);
     assert_int_equal(HIRATE_PER_NONE, 0);
     assert_int_equal(HIRATE_PER_HOUR, 1);
     assert_int_equal(HIRATE_PER_DAY, 2);
@@ -198,6 +223,10 @@ static void test_enumerations_keep_their_numbers(void **state)
     assert_int_equal(HIRATE_OP_ACQUIRE, 1);
     assert_int_equal(HIRATE_OP_PEEK, 2);
     assert_int_equal(HIRATE_OP_RESET, 3);
+    assert_int_equal(HIRATE_OP_RELEASE, 4);
+    assert_int_equal(HIRATE_OP_RENEW, 5);
+    assert_int_equal(HIRATE_OP_COMMIT, 6);
+    assert_int_equal(HIRATE_OP_REFUND, 7);
     assert_int_equal(HIRATE_VERDICT_NONE, 0);
     assert_int_equal(HIRATE_ALLOWED, 1);
     assert_int_equal(HIRATE_DENIED, 2);
@@ -211,6 +240,7 @@ static void test_enumerations_keep_their_numbers(void **state)
     assert_int_equal(HIRATE_READ, 1);
     assert_int_equal(HIRATE_WRITE, 2);
     assert_true(HIRATE_LIMIT_CACHE_DENIALS == 1);
+    assert_true(HIRATE_LIMIT_SHADOW == 2);
 }
 
 static void test_constants_keep_their_values(void **state)
@@ -221,6 +251,10 @@ static void test_constants_keep_their_values(void **state)
     assert_int_equal(HIRATE_POLICY_SIZE, 65);
     assert_int_equal(HIRATE_REASON_MAX, 255);
     assert_int_equal(HIRATE_LOG_MAX, 8192);
+    assert_int_equal(HIRATE_HOLDS_MAX, 8192);
+    assert_int_equal(HIRATE_PAIRS_MAX, 16);
+    assert_int_equal(HIRATE_PERMIT_MAX, 2047);
+    assert_int_equal(HIRATE_PERMIT_SIZE, 2048);
     assert_int_equal(HIRATE_NAME_INT_SIZE, 20);
     assert_true(HIRATE_COST_MAX == (UINT64_C(1) << 53) - 1);
     assert_true(HIRATE_NEVER == INT64_MAX);
@@ -238,6 +272,7 @@ int main(void)
         cmocka_unit_test(test_options_layout),
         cmocka_unit_test(test_request_layout),
         cmocka_unit_test(test_result_layout),
+        cmocka_unit_test(test_limit_result_layout),
         cmocka_unit_test(test_loop_layout),
         cmocka_unit_test(test_stats_layout),
         cmocka_unit_test(test_error_layout),

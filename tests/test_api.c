@@ -84,6 +84,7 @@ static void test_request_defaults(void **state)
     assert_true(request.limit == NULL && request.name == NULL && request.name_len == 0);
     assert_true(request.cost == 1 && request.deadline_ms == 0);
     assert_true(request.cb == NULL && request.user == NULL);
+    assert_true(request.more == NULL && request.more_count == 0 && request.hold_us == 0 && request.permit == NULL);
 }
 
 static void test_stats_and_result_defaults(void **state)
@@ -102,6 +103,28 @@ static void test_stats_and_result_defaults(void **state)
     assert_int_equal(result.struct_size, sizeof result);
     assert_int_equal(result.verdict, HIRATE_VERDICT_NONE);
     assert_null(result.policy);
+    assert_true(result.permit == NULL && result.late == 0 && result.limit_count == 0 && result.limits == NULL);
+}
+
+static void test_result_limit_is_one_that_was_asked(void **state)
+{
+    hirate_limit_result limits[2];
+    hirate_result result;
+
+    (void)state;
+    hirate_result_init(&result);
+    assert_null(hirate_result_limit(NULL, 0));
+    assert_null(hirate_result_limit(&result, 0));
+    result.limit_count = 2; /* without a verdict by them */
+    assert_null(hirate_result_limit(&result, 0));
+    result.limits = limits;
+    assert_ptr_equal(hirate_result_limit(&result, 0), &limits[0]);
+    assert_ptr_equal(hirate_result_limit(&result, 1), &limits[1]);
+    assert_null(hirate_result_limit(&result, 2));
+    assert_null(hirate_result_limit(&result, UINT32_MAX));
+    /* A program of before this field has its own memory there. */
+    result.struct_size = offsetof(hirate_result, permit);
+    assert_null(hirate_result_limit(&result, 0));
 }
 
 /* ------------------------------------------------------------------------------------------------------ naming -- */
@@ -214,6 +237,18 @@ static void test_limit_macro_sets_every_field(void **state)
         assert_true(limit.reserved[i] == 0);
 }
 
+static void test_limit_macro_of_concurrency_sets_its_lease(void **state)
+{
+    static const hirate_limit limit = HIRATE_CONCURRENCY("jobs", 7, HIRATE_SECONDS(30));
+
+    (void)state;
+    assert_int_equal(limit.struct_size, sizeof limit);
+    assert_int_equal(limit.kind, HIRATE_KIND_CONCURRENCY);
+    assert_string_equal(limit.policy, "jobs");
+    assert_true(limit.capacity == 7 && limit.lease_us == 30000000 && limit.window_us == 0 && limit.flags == 0);
+    assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+}
+
 static void test_limit_macro_with_flags_sets_them(void **state)
 {
     static const hirate_limit plain = HIRATE_TOKEN_BUCKET("a", 2, HIRATE_PER_SECOND(3));
@@ -265,12 +300,14 @@ int main(void)
         cmocka_unit_test(test_init_stays_within_the_size_given),
         cmocka_unit_test(test_request_defaults),
         cmocka_unit_test(test_stats_and_result_defaults),
+        cmocka_unit_test(test_result_limit_is_one_that_was_asked),
         cmocka_unit_test(test_every_code_has_a_text_of_its_own),
         cmocka_unit_test(test_other_codes_are_unknown),
         cmocka_unit_test(test_names_are_as_the_tool_prints_them),
         cmocka_unit_test(test_integer_names_are_decimal_at_every_length),
         cmocka_unit_test(test_duration_macros_are_microseconds),
         cmocka_unit_test(test_limit_macro_sets_every_field),
+        cmocka_unit_test(test_limit_macro_of_concurrency_sets_its_lease),
         cmocka_unit_test(test_limit_macro_with_flags_sets_them),
         cmocka_unit_test(test_limit_macro_takes_the_bounds),
         cmocka_unit_test(test_limit_function_fills_all),

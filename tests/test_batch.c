@@ -133,8 +133,8 @@ static void test_long_keys_end_a_call(void **state)
         memcpy(name, &i, sizeof i);
         request->op = HIRATE_OP_ACQUIRE;
         f->used[i] = true;
-        assert_int_equal(hr_limits_use(&f->limits, &LIMITS[0], &request->limit, NULL), 0);
-        assert_int_equal(hr_batch_add(&f->batch, request, name, sizeof name), 0);
+        assert_int_equal(hr_limits_use(&f->limits, &LIMITS[0], &request->ticket.limit, NULL), 0);
+        assert_int_equal(hr_batch_add(&f->batch, request, &(hr_name){name, sizeof name}), 0);
     }
     for (hr_call *call; (call = form(f)) != NULL; taken += call->key_count)
         assert_true(call->key_bytes < HR_CALL_BYTES_MOST + LEN + 4);
@@ -153,12 +153,12 @@ static void test_answered_while_called_keeps_its_part_of_the_call(void **state)
     hr_request *first = add(f, HIRATE_OP_ACQUIRE, 0, 1, 2);
     hr_request *second = add(f, HIRATE_OP_ACQUIRE, 0, 1, 3);
     hr_call *call = form(f);
-    assert_int_equal(hr_batch_encode(call, &before), 0);
+    assert_int_equal(hr_call_encode(call, &before), 0);
     take_out(f, first);
     take_out(f, second);
     assert_null(call->items[0].request);
     assert_int_equal(most_use(f), 1); /* the call's own */
-    assert_int_equal(hr_batch_encode(call, &f->wire), 0);
+    assert_int_equal(hr_call_encode(call, &f->wire), 0);
     assert_int_equal(f->wire.command.len, before.command.len);
     assert_memory_equal(f->wire.command.data, before.command.data, before.command.len);
     hr_script_free(&before);
@@ -192,7 +192,7 @@ static void assert_ops(fixture *f, const char *ops, size_t len)
 {
     hr_call *call = form(f);
 
-    assert_int_equal(hr_batch_encode(call, &f->wire), 0);
+    assert_int_equal(hr_call_encode(call, &f->wire), 0);
     assert_true(call->number < 0x80);
     /* behind the call's number, kind 1, n = 1, p = 3000000, full = 18000000 and one key */
     assert_int_equal(f->wire.ops.len, 14 + len);
@@ -276,7 +276,7 @@ static void test_denial_holds_for_its_limit_name_and_higher_costs(void **state)
 {
     fixture *f = fixture_new(1, 8, 8);
     hr_request *request = add(f, HIRATE_OP_ACQUIRE, 0, 1, 3);
-    const hr_limit *limit = request->limit;
+    const hr_limit *limit = request->ticket.limit;
     hr_call *call = form(f);
 
     (void)state;
@@ -288,7 +288,7 @@ static void test_denial_holds_for_its_limit_name_and_higher_costs(void **state)
     assert_null(denial_of(f, limit, 2));
     assert_null(hr_batch_denial(&f->batch, limit, "y", 1, 3));
     request = add(f, HIRATE_OP_ACQUIRE, 1, 1, 3);
-    assert_null(denial_of(f, request->limit, 3));
+    assert_null(denial_of(f, request->ticket.limit, 3));
     take_out(f, request);
     fixture_free(f);
 }
@@ -296,7 +296,7 @@ static void test_denial_holds_for_its_limit_name_and_higher_costs(void **state)
 static void test_denial_is_hidden_by_a_reset_and_gone_after_it(void **state)
 {
     fixture *f = fixture_new(1, 8, 8);
-    const hr_limit *limit = add(f, HIRATE_OP_ACQUIRE, 0, 1, 3)->limit;
+    const hr_limit *limit = add(f, HIRATE_OP_ACQUIRE, 0, 1, 3)->ticket.limit;
     hr_call *call = form(f);
 
     (void)state;
@@ -320,7 +320,7 @@ static void test_denial_is_hidden_by_a_reset_and_gone_after_it(void **state)
 static void test_denial_decided_before_a_pending_reset_is_not_kept(void **state)
 {
     fixture *f = fixture_new(2, 8, 8);
-    const hr_limit *limit = add(f, HIRATE_OP_ACQUIRE, 0, 1, 3)->limit;
+    const hr_limit *limit = add(f, HIRATE_OP_ACQUIRE, 0, 1, 3)->ticket.limit;
     hr_call *call = form(f);
 
     (void)state;
@@ -363,13 +363,13 @@ static void test_add_without_memory_leaves_nothing(void **state)
     hr_request request = {.op = HIRATE_OP_ACQUIRE, .cost = 1};
 
     (void)state;
-    assert_int_equal(hr_limits_use(&f->limits, &LIMITS[0], &request.limit, NULL), 0);
+    assert_int_equal(hr_limits_use(&f->limits, &LIMITS[0], &request.ticket.limit, NULL), 0);
     nomem_after(0);
-    assert_int_equal(hr_batch_add(&f->batch, &request, "x", 1), HIRATE_ENOMEM);
+    assert_int_equal(hr_batch_add(&f->batch, &request, &(hr_name){"x", 1}), HIRATE_ENOMEM);
     assert_true(nomem_end());
     assert_int_equal(request.state, HR_REQUEST_FREE);
-    assert_int_equal(request.limit->uses, 1);
-    hr_limits_done(&f->limits, request.limit);
+    assert_int_equal(request.ticket.limit->uses, 1);
+    hr_limits_done(&f->limits, request.ticket.limit);
     check_counts(f);
     add(f, HIRATE_OP_ACQUIRE, 0, 1, 1);
     check_counts(f);
@@ -403,10 +403,10 @@ static void test_encode_with_each_allocation_failing_is_no_memory(void **state)
     for (bool failed = true; failed; failures += failed) {
         hr_script_call wire = {0};
         nomem_after(failures);
-        int rc = hr_batch_encode(call, &wire);
+        int rc = hr_call_encode(call, &wire);
         failed = nomem_end();
         assert_int_equal(rc, failed ? HIRATE_ENOMEM : 0);
-        assert_int_equal(hr_batch_encode(call, &wire), 0);
+        assert_int_equal(hr_call_encode(call, &wire), 0);
         hr_script_free(&wire);
     }
     assert_int_equal(failures, 3);

@@ -26,14 +26,14 @@ static void assert_runs(const item *items, uint32_t runs, const char *ops, size_
     for (size_t i = 0; i < ITEMS_MOST && items[i].op; i++)
         add(f, (enum hirate_op)items[i].op, LOG, 1, items[i].cost);
     hr_call *call = form(f);
-    assert_int_equal(hr_batch_encode(call, &f->wire), 0);
+    assert_int_equal(hr_call_encode(call, &f->wire), 0);
     assert_int_equal(call->keys[0].runs, runs);
     assert_int_equal(f->wire.ops.len, 1 + sizeof head - 1 + 1 + len);
     assert_memory_equal(f->wire.ops.data + 1, head, sizeof head - 1);
     assert_int_equal(f->wire.ops.data[sizeof head], runs);
     assert_memory_equal(f->wire.ops.data + 1 + sizeof head, ops, len);
     for (uint32_t i = 0; i < call->item_count; i++) {
-        (void)hr_batch_walk(&walk, &call->keys[0].limit->policy, &call->items[i]);
+        (void)hr_call_walk(&walk, &call->keys[0].limit->policy, &call->items[i]);
         assert_int_equal(walk.runs, run_of[i]);
     }
     drain(f);

@@ -12,6 +12,7 @@
 #include "../src/cli/lines.h"
 #include "../src/cli/names.h"
 #include "../src/cli/say.h"
+#include "../src/cli/who.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -166,6 +167,22 @@ static void test_unescape_too_long_or_unknown_is_refused(void **state)
     assert_memory_equal(out, "\xff\\a", 3);
 }
 
+static void test_escape_item_hides_commas_and_reads_back(void **state)
+{
+    (void)state;
+    static const char name[] = "a,b\\,\t";
+    char row[4 * sizeof name];
+    unsigned char back[sizeof name];
+    size_t back_len, len = cli_escape_item(row, name, sizeof name - 1);
+    row[len] = '\0';
+    assert_string_equal(row, "a\\x2cb\\\\\\x2c\\t");
+    assert_null(cli_unescape(back, sizeof back, row, len, &back_len));
+    assert_int_equal((int)back_len, (int)sizeof name - 1);
+    assert_memory_equal(back, name, back_len);
+    row[cli_escape_row(row, name, sizeof name - 1)] = '\0';
+    assert_string_equal(row, "a,b\\\\,\\t");
+}
+
 /* ------------------------------------------------------------------------------------------------------ numbers -- */
 
 static void test_parse_u64_range_and_form(void **state)
@@ -199,7 +216,7 @@ static void test_parse_duration_units_and_range(void **state)
 /* -------------------------------------------------------------------------------------------------------- lines -- */
 
 /* Write text[0 … len) to a pipe in pieces of `piece` bytes, read after each, and append "LENGTH " or "long " a line. */
-static void read_in_pieces(const char *text, size_t len, size_t piece, char *seen, size_t size)
+static void read_in_pieces(size_t limits, const char *text, size_t len, size_t piece, char *seen, size_t size)
 {
     cli_lines *lines = malloc(sizeof *lines);
     int ends[2];
@@ -207,7 +224,7 @@ static void read_in_pieces(const char *text, size_t len, size_t piece, char *see
     seen[0] = '\0';
     assert_non_null(lines);
     assert_int_equal(pipe(ends), 0);
-    cli_lines_init(lines, ends[0]);
+    cli_lines_init(lines, ends[0], limits);
     for (size_t at = 0; !lines->at_end; at += piece) {
         if (at < len)
             assert_true(write(ends[1], text + at, len - at < piece ? len - at : piece) > 0);
@@ -229,7 +246,7 @@ static void test_lines_same_however_they_arrive(void **state)
     (void)state;
     static char text[200000];
     size_t len = 0;
-    static const size_t lengths[] = {0, 1, CLI_LINE_MAX, CLI_LINE_MAX + 1, 3, 150000, 2};
+    static const size_t lengths[] = {0, 1, 8192, 8193, 3, 150000, 2};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         memset(text + len, 'z', lengths[i]);
         len += lengths[i];
@@ -239,12 +256,91 @@ static void test_lines_same_however_they_arrive(void **state)
     static const size_t pieces[] = {997, 4096, 8193, 60000};
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
         char seen[200];
-        read_in_pieces(text, len, pieces[i], seen, sizeof seen);
+        read_in_pieces(1, text, len, pieces[i], seen, sizeof seen);
         assert_string_equal(seen, "0 1 8192 long 3 long 2 ");
     }
     char seen[200];
-    read_in_pieces(text, len - 3, 997, seen, sizeof seen); /* ends inside the long one */
+    read_in_pieces(1, text, len - 3, 997, seen, sizeof seen); /* ends inside the long one */
     assert_string_equal(seen, "0 1 8192 long 3 long ");
+}
+
+static void test_lines_of_most_names_as_long_as_they_may_be_fit(void **state)
+{
+    (void)state;
+    size_t longest = 4096 * (HIRATE_PAIRS_MAX + 1), len = 2 * longest + 3;
+    char *text = malloc(len), seen[200];
+    memset(text, 'z', len);
+    text[longest] = text[2 * longest + 2] = '\n'; /* one as long as may be, and one longer */
+    read_in_pieces(HIRATE_PAIRS_MAX, text, len, 30011, seen, sizeof seen);
+    assert_string_equal(seen, "69632 long ");
+    free(text);
+}
+
+/* Read one line as a request under so many limits; how many names it has, or 0 where it is refused. */
+static size_t read_names(size_t limits, bool timed, const char *line, cli_asked *asked)
+{
+    static cli_lines lines;
+    cli_lines_init(&lines, -1, limits);
+    bool read = timed ? cli_lines_parse_timed(&lines, line, strlen(line), asked)
+                      : cli_lines_parse(&lines, line, strlen(line), asked);
+    return read ? asked->who.count : 0;
+}
+
+static void assert_name(const cli_asked *asked, size_t limit, const char *want)
+{
+    const cli_name *name = cli_who_at(&asked->who, limit);
+    assert_int_equal((int)name->len, (int)strlen(want));
+    assert_memory_equal(name->bytes, want, name->len);
+}
+
+static void test_lines_one_name_for_all_or_one_for_each(void **state)
+{
+    (void)state;
+    static cli_asked asked;
+    assert_int_equal(read_names(3, false, "5\tann", &asked), 1);
+    assert_true(asked.cost == 5);
+    for (size_t i = 0; i < 3; i++)
+        assert_name(&asked, i, "ann");
+    assert_int_equal(read_names(3, false, "5\tann\t\tb\\x2cc", &asked), 3);
+    assert_name(&asked, 0, "ann");
+    assert_name(&asked, 1, "");
+    assert_name(&asked, 2, "b,c");
+    assert_int_equal(read_names(3, false, "5\tann\tbob", &asked), 0);
+    assert_int_equal(read_names(3, false, "5\ta\tb\tc\td", &asked), 0);
+    assert_int_equal(read_names(3, false, "5", &asked), 0);
+    assert_int_equal(read_names(3, false, "5\ta\tb\\q\tc", &asked), 0);
+    assert_int_equal(read_names(1, false, "5\ta\tb", &asked), 0);
+}
+
+static void test_lines_timed_further_columns_are_names_or_passed_over(void **state)
+{
+    (void)state;
+    static cli_asked asked;
+    assert_int_equal(read_names(2, true, "7\t5\tann\tbob", &asked), 2);
+    assert_true(asked.time_us == 7 && asked.cost == 5);
+    assert_name(&asked, 1, "bob");
+    assert_int_equal(read_names(2, true, "7\t5\tann", &asked), 1);
+    assert_int_equal(read_names(2, true, "7\t5\tann\tallowed\t3\t0\t9\t0", &asked), 1);
+    assert_int_equal(read_names(1, true, "7\t5\tann\tbob", &asked), 1);
+    /* As many columns as a row has: */
+    assert_int_equal(read_names(6, true, "7\t5\tann\tallowed\t3\t0\t9\t0", &asked), 1);
+    assert_int_equal(read_names(6, true, "7\t5\tann\terror\t-\t-\t-\t-", &asked), 1);
+    assert_int_equal(read_names(6, true, "7\t5\ta\tallowed\tc\td\te\tf", &asked), 6);
+    assert_name(&asked, 5, "f");
+}
+
+static void test_who_copied_has_names_of_its_own(void **state)
+{
+    (void)state;
+    char ann[] = "ann", bob[] = "bob";
+    unsigned char bytes[2 * HIRATE_NAME_MAX];
+    cli_who copy, who = {3, {{ann, 3}, {NULL, 0}, {bob, 3}}};
+    cli_who_copy(&copy, bytes, &who);
+    ann[0] = bob[0] = '?';
+    assert_int_equal((int)copy.count, 3);
+    assert_memory_equal(cli_who_at(&copy, 0)->bytes, "ann", 3);
+    assert_int_equal((int)cli_who_at(&copy, 1)->len, 0);
+    assert_memory_equal(cli_who_at(&copy, 2)->bytes, "bob", 3);
 }
 
 int main(void)
@@ -258,9 +354,14 @@ int main(void)
         cmocka_unit_test(test_names_one_is_always_the_same),
         cmocka_unit_test(test_escape_random_names_read_back),
         cmocka_unit_test(test_unescape_too_long_or_unknown_is_refused),
+        cmocka_unit_test(test_escape_item_hides_commas_and_reads_back),
         cmocka_unit_test(test_parse_u64_range_and_form),
         cmocka_unit_test(test_parse_duration_units_and_range),
         cmocka_unit_test(test_lines_same_however_they_arrive),
+        cmocka_unit_test(test_lines_of_most_names_as_long_as_they_may_be_fit),
+        cmocka_unit_test(test_lines_one_name_for_all_or_one_for_each),
+        cmocka_unit_test(test_lines_timed_further_columns_are_names_or_passed_over),
+        cmocka_unit_test(test_who_copied_has_names_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

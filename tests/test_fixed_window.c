@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The fixed window and the quota: edges, steps back, changes, and that no window holds more than the limit. */
+/*
+ * The fixed window and the quota: edges, steps back, changes, and that no window holds more than the limit. A quota's
+ * reservations stand in test_reservations.c.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,7 +67,7 @@ static void assert_decision(hr_decision d, enum hirate_verdict verdict, uint64_t
 static void test_window_is_used_up_and_begins_anew(void **state)
 {
     hr_policy policy = window(3, SECOND);
-    hr_fixed_window stored = {0, 0, 0};
+    hr_fixed_window stored = {.used = 0};
 
     (void)state;
     assert_decision(decide(&policy, &stored, NOW + 300001, 2), HIRATE_ALLOWED, 1, 0, 700);
@@ -78,7 +81,7 @@ static void test_window_is_used_up_and_begins_anew(void **state)
 static void test_window_cost_above_limit_is_never(void **state)
 {
     hr_policy policy = window(3, SECOND), none = window(0, SECOND);
-    hr_fixed_window stored = {0, 0, 0};
+    hr_fixed_window stored = {.used = 0};
 
     (void)state;
     assert_decision(decide(&policy, &stored, NOW, 4), HIRATE_DENIED, 3, HIRATE_NEVER, 0);
@@ -92,7 +95,7 @@ static void test_window_cost_above_limit_is_never(void **state)
 static void test_window_largest_limit_is_exact(void **state)
 {
     hr_policy policy = window(HIRATE_COST_MAX, SECOND);
-    hr_fixed_window stored = {0, 0, 0};
+    hr_fixed_window stored = {.used = 0};
 
     (void)state;
     assert_decision(decide(&policy, &stored, NOW, HIRATE_COST_MAX - 1), HIRATE_ALLOWED, 1, 0, 1000);
@@ -103,7 +106,7 @@ static void test_window_largest_limit_is_exact(void **state)
 static void test_window_stepped_back_stands_up_to_its_length(void **state)
 {
     hr_policy policy = window(3, SECOND);
-    hr_fixed_window stored = {0, 0, 0};
+    hr_fixed_window stored = {.used = 0};
 
     (void)state;
     (void)decide(&policy, &stored, NOW + 500000, 2);
@@ -118,7 +121,7 @@ static void test_window_stepped_back_stands_up_to_its_length(void **state)
 static void test_window_changed_length_applies_from_the_next(void **state)
 {
     hr_policy second = window(10, SECOND), minute = window(10, 60 * SECOND);
-    hr_fixed_window stored = {0, 0, 0};
+    hr_fixed_window stored = {.used = 0};
 
     (void)state;
     (void)decide(&second, &stored, NOW, 4);
@@ -130,7 +133,7 @@ static void test_window_changed_length_applies_from_the_next(void **state)
 static void test_window_changed_limit_keeps_what_was_used(void **state)
 {
     hr_policy ten = window(10, SECOND), five = window(5, SECOND);
-    hr_fixed_window stored = {0, 0, 0};
+    hr_fixed_window stored = {.used = 0};
 
     (void)state;
     (void)decide(&ten, &stored, NOW, 8);
@@ -142,7 +145,7 @@ static void test_window_changed_limit_keeps_what_was_used(void **state)
 static void test_quota_begins_with_the_calendar(void **state)
 {
     hr_policy month = quota(5, HIRATE_PER_MONTH, 540), week = quota(5, HIRATE_PER_WEEK, 0);
-    hr_fixed_window stored = {0, 0, 0};
+    hr_fixed_window stored = {.used = 0};
 
     (void)state;
     /* At +09:00 it is nine in the morning; the month is 31 days less that. */
@@ -159,7 +162,7 @@ static void test_quota_begins_with_the_calendar(void **state)
 static void test_window_twice_the_limit_passes_around_an_edge(void **state)
 {
     hr_policy policy = window(100, SECOND);
-    hr_fixed_window stored = {0, 0, 0};
+    hr_fixed_window stored = {.used = 0};
     int allowed = 0;
 
     (void)state;
@@ -202,7 +205,7 @@ static void test_window_random_trace_equals_naive_model(void **state)
 
     (void)state;
     for (int i = 0; i < 3000; i++) {
-        hr_fixed_window stored = {0, 0, 0};
+        hr_fixed_window stored = {.used = 0};
         model m = {0, 0, 0};
         uint64_t max = rng_magnitude(&r, 53), length = rng_magnitude(&r, 50);
         int64_t now_us = NOW;
@@ -236,7 +239,7 @@ static void test_window_random_trace_never_admits_more_in_one(void **state)
         uint64_t max = rng_upto(&r, 20);
         hr_policy policy = calendar ? quota(max, (enum hirate_per)(1 + rng_upto(&r, 3)), (int32_t)rng_upto(&r, 1439))
                                     : window(max, (int64_t)rng_magnitude(&r, 40));
-        hr_fixed_window stored = {0, 0, 0};
+        hr_fixed_window stored = {.used = 0};
         hr_span span = {0, 0};
         uint64_t admitted = 0;
         int64_t now_us = NOW;

@@ -20,8 +20,8 @@ typedef struct target {
 } target;
 
 static const target TARGETS[] = {
-    {"escape", fuzz_escape}, {"lines", fuzz_lines}, {"refusal", fuzz_refusal},
-    {"reply", fuzz_reply},   {"spec", fuzz_spec},   {"uri", fuzz_uri},
+    {"escape", fuzz_escape},   {"limits", fuzz_limits}, {"lines", fuzz_lines}, {"permit", fuzz_permit},
+    {"refusal", fuzz_refusal}, {"reply", fuzz_reply},   {"spec", fuzz_spec},   {"uri", fuzz_uri},
 };
 
 static uint8_t input[INPUT_MOST];

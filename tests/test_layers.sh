@@ -12,12 +12,15 @@ layer()
     hirate.h) echo 0 ;;
     backoff.[ch] | breaker.[ch] | bytes.[ch] | clock.h | deadlines.[ch] | duration.[ch] | error.[ch]) echo 1 ;;
     hash.[ch] | pool.[ch] | sigpipe.h) echo 1 ;;
-    calendar.[ch] | decide.[ch] | fixed_window.[ch] | leaky_bucket.[ch] | limit.c | policy.[ch]) echo 2 ;;
+    calendar.[ch] | concurrency.[ch] | decide.[ch] | fixed_window.[ch] | holds.[ch] | leaky_bucket.[ch]) echo 2 ;;
+    joint.[ch] | limit.c | permit.[ch] | policy.[ch]) echo 2 ;;
     sliding_log.[ch] | sliding_window.[ch] | spec.c | token_bucket.[ch]) echo 2 ;;
-    refusal.[ch] | script.[ch] | scripts_embedded.h) echo 3 ;;
+    refusal.[ch] | script.[ch] | script_reply.c | scripts_embedded.h) echo 3 ;;
     link*.[ch] | hiredis_compat.h | resolve.[ch] | uri.[ch]) echo 4 ;;
-    batch.[ch] | denials.[ch] | dispatch.[ch] | fallback.[ch] | limit_set.[ch] | request.[ch]) echo 5 ;;
-    api.c | check.[ch] | client.[ch] | local.c | log_buffer.[ch] | options.[ch]) echo 6 ;;
+    answers.[ch] | batch.[ch] | call.[ch] | denials.[ch] | dispatch.[ch] | fallback.[ch] | key.h) echo 5 ;;
+    limit_set.[ch] | request.[ch] | submit.[ch] | verdicts.[ch]) echo 5 ;;
+    api.c | check.[ch] | client.[ch] | hold_list.[ch] | local*.[ch] | log_buffer.[ch]) echo 6 ;;
+    limits_file.c | options.[ch] | results.[ch]) echo 6 ;;
     *) echo "unknown" ;;
     esac
 }

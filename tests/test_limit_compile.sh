@@ -74,6 +74,17 @@ everywhere compiles 'HIRATE_QUOTA_WITH("x", 1, HIRATE_PER_DAY, 330, 0, HIRATE_FA
 everywhere compiles 'HIRATE_SLIDING_LOG_WITH("x", 1, HIRATE_SECONDS(1), 0, HIRATE_FAIL_ERROR)'
 everywhere compiles 'HIRATE_SLIDING_WINDOW_WITH("x", 1, HIRATE_SECONDS(1), 0, HIRATE_FAIL_LOCAL(1, 1))'
 
+everywhere compiles 'HIRATE_CONCURRENCY("jobs", 0, 1)'
+everywhere compiles 'HIRATE_CONCURRENCY("jobs", 9007199254740991, 4503599627370496)'
+everywhere compiles 'HIRATE_CONCURRENCY_WITH("x", 1u, HIRATE_SECONDS(30), HIRATE_LIMIT_SHADOW, HIRATE_FAIL_LOCAL(1, 4))'
+
+everywhere refused 'HIRATE_CONCURRENCY("jobs", 1, 0)'
+everywhere refused 'HIRATE_CONCURRENCY("jobs", 1, HIRATE_SECONDS(-1))'
+everywhere refused 'HIRATE_CONCURRENCY("jobs", 1, 4503599627370497)'
+everywhere refused 'HIRATE_CONCURRENCY("jobs", -1, HIRATE_SECONDS(1))'
+everywhere refused 'HIRATE_CONCURRENCY("jobs", 9007199254740992, HIRATE_SECONDS(1))'
+everywhere refused 'HIRATE_CONCURRENCY("", 1, HIRATE_SECONDS(1))'
+everywhere refused 'HIRATE_CONCURRENCY_WITH("jobs", 1, 0, 0, HIRATE_FAIL_ERROR)'
 everywhere refused 'HIRATE_LEAKY_BUCKET("queue", -1, HIRATE_PER_SECOND(1))'
 everywhere refused 'HIRATE_LEAKY_BUCKET("", 1, HIRATE_PER_SECOND(1))'
 everywhere refused 'HIRATE_LEAKY_BUCKET("queue", 1, HIRATE_PER_SECOND(0))'

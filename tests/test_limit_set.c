@@ -133,6 +133,35 @@ static void test_each_field_makes_another_limit_and_policies_share_a_hash(void *
     limits_free(limits);
 }
 
+/* A permit names its own prefix. */
+static void test_limits_under_other_prefixes_are_others(void **state)
+{
+    static const hirate_limit slots = HIRATE_CONCURRENCY("slots", 3, HIRATE_SECONDS(10));
+    hr_limits *limits = limits_new();
+    hr_limit *under[4], *own = use(limits, &slots);
+    static const char *const prefixes[] = {"hirate", "other", "o", "other"};
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(hr_limits_use_under(limits, prefixes[i], &slots, &under[i], NULL), 0);
+    assert_ptr_equal(under[0], own);
+    assert_ptr_equal(under[3], under[1]);
+    assert_ptr_not_equal(under[1], own);
+    assert_ptr_not_equal(under[2], under[1]);
+    assert_int_equal(under[1]->prefix_len, 12);
+    assert_memory_equal(under[1]->prefix, "other:slots:", 12);
+    assert_memory_equal(under[2]->prefix, "o:slots:", 8);
+    assert_true(under[1]->name_hash == own->name_hash);
+    assert_ptr_equal(under[1]->counters, own->counters);
+    assert_ptr_equal(use(limits, &slots), own); /* the address still stands for the one under the own prefix */
+    hirate_limit wrong = slots;
+    wrong.lease_us = 0;
+    hirate_error error;
+    assert_int_equal(hr_limits_use_under(limits, "other", &wrong, &under[0], &error), HIRATE_EINVAL);
+    assert_ptr_equal(under[0], own);
+    limits_free(limits);
+}
+
 static void test_change_at_the_same_address_is_noticed(void **state)
 {
     hr_limits *limits = limits_new();
@@ -169,16 +198,16 @@ static void test_what_turned_wrong_at_the_same_address_is_refused(void **state)
 
     (void)state;
     hr_limit *limit = use(limits, &from);
-    from.reserved[3] = 1;
+    from.reserved[2] = 1;
     assert_refused(limits, &from, "limit.reserved");
-    from.reserved[3] = 0;
-    from.flags = 2;
+    from.reserved[2] = 0;
+    from.flags = 4;
     assert_refused(limits, &from, "flags");
     from.flags = 0;
     from.version = 2;
     assert_refused(limits, &from, "limit.version");
     from.version = HIRATE_LIMIT_VERSION;
-    from.kind = 7;
+    from.kind = 8;
     assert_refused(limits, &from, "limit.kind");
     from.kind = HIRATE_KIND_TOKEN_BUCKET;
     from.struct_size = 8;
@@ -354,6 +383,29 @@ static void test_each_allocation_failing_is_no_memory_and_later_works(void **sta
     hr_limits_free(&limits);
 }
 
+/* Wherever it stands, as those of permits do, which are read anew each time. */
+static void test_known_limit_needs_no_memory(void **state)
+{
+    hr_limits *limits = limits_new();
+    hirate_limit one = make("login", 5, 3, 1000), other;
+    hr_limit *under[2] = {NULL, NULL}, *limit;
+
+    (void)state;
+    one.on_failure = HIRATE_ON_FAILURE_LOCAL;
+    one.local_share_num = one.local_share_den = 1;
+    other = one;
+    limit = use(limits, &one);
+    assert_ptr_equal(limit->value.policy, limit->policy.name);
+    assert_ptr_equal(limit->share.policy, limit->policy.name);
+    assert_int_equal(hr_limits_use_under(limits, "other", &one, &under[0], NULL), 0);
+    nomem_after(0);
+    assert_ptr_equal(use(limits, &other), limit);
+    assert_int_equal(hr_limits_use_under(limits, "other", &other, &under[1], NULL), 0);
+    assert_false(nomem_end());
+    assert_ptr_equal(under[1], under[0]);
+    limits_free(limits);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -361,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_longest_prefix_and_policy_fit),
         cmocka_unit_test(test_equal_values_share_whatever_their_address),
         cmocka_unit_test(test_each_field_makes_another_limit_and_policies_share_a_hash),
+        cmocka_unit_test(test_limits_under_other_prefixes_are_others),
         cmocka_unit_test(test_change_at_the_same_address_is_noticed),
         cmocka_unit_test(test_what_turned_wrong_at_the_same_address_is_refused),
         cmocka_unit_test(test_every_kind_is_compiled_and_kept_apart),
@@ -369,6 +422,7 @@ int main(void)
         cmocka_unit_test(test_dropped_limit_is_not_found_by_its_address),
         cmocka_unit_test(test_random_uses_match_a_model),
         cmocka_unit_test(test_each_allocation_failing_is_no_memory_and_later_works),
+        cmocka_unit_test(test_known_limit_needs_no_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -312,6 +312,7 @@ static const hirate_limit of_kinds[] = {
     HIRATE_TOKEN_BUCKET("kind", 5, HIRATE_PER_SECOND(5)), HIRATE_LEAKY_BUCKET("kind", 5, HIRATE_PER_SECOND(5)),
     HIRATE_FIXED_WINDOW("kind", 5, HIRATE_SECONDS(1)),    HIRATE_QUOTA("kind", 5, HIRATE_PER_HOUR, 0),
     HIRATE_SLIDING_LOG("kind", 5, HIRATE_SECONDS(1)),     HIRATE_SLIDING_WINDOW("kind", 5, HIRATE_SECONDS(1)),
+    HIRATE_CONCURRENCY("kind", 5, HIRATE_SECONDS(1)),
 };
 enum { OF_KINDS = sizeof of_kinds / sizeof of_kinds[0] };
 
@@ -478,7 +479,7 @@ static void test_local_wrong_request_is_named(void **state)
     hirate_request bad = good;
     hirate_result result;
 
-    bad.struct_size--;
+    bad.struct_size = (uint32_t)(offsetof(hirate_request, user) + sizeof bad.user - 1); /* below version 1's */
     assert_refused(*state, &bad, NOW, "request.struct_size: ");
     bad = good;
     bad.version = 2;
@@ -486,8 +487,10 @@ static void test_local_wrong_request_is_named(void **state)
     bad = good;
     bad.op = HIRATE_OP_INVALID;
     assert_refused(*state, &bad, NOW, "op: 0");
-    bad.op = (enum hirate_op)4;
-    assert_refused(*state, &bad, NOW, "op: 4");
+    bad.op = (enum hirate_op)8;
+    assert_refused(*state, &bad, NOW, "op: 8");
+    bad.op = HIRATE_OP_RELEASE;
+    assert_refused(*state, &bad, NOW, "permit: is NULL");
     bad = good;
     bad.limit = NULL;
     assert_refused(*state, &bad, NOW, "limit: is NULL");
@@ -578,11 +581,32 @@ static void test_local_smaller_result_is_refused(void **state)
     memset(&result, 0, sizeof result); /* hirate_result_init() forgotten */
     assert_int_equal(hirate_local_decide(*state, &request, NOW, &result, &error), HIRATE_EINVAL);
     assert_non_null(strstr(error.text, "result.struct_size: 0"));
-    result.struct_size = (uint32_t)sizeof result - 1;
+    result.struct_size = offsetof(hirate_result, permit) - 1;
     assert_int_equal(hirate_local_decide(*state, &request, NOW, &result, &error), HIRATE_EINVAL);
     assert_int_equal(hirate_local_decide(*state, &request, NOW, NULL, &error), HIRATE_EINVAL);
     assert_non_null(strstr(error.text, "result: is NULL"));
     assert_true(acquire(*state, "a", 1, NOW).remaining == 19); /* nothing was taken */
+}
+
+/* A program from before the fields behind `cause`: what follows it in memory is its own, of the request too. */
+static void test_local_first_version_of_structs_is_served(void **state)
+{
+    hirate_request request = make_request(HIRATE_OP_ACQUIRE, &login, "a", 1);
+    const size_t request_size = offsetof(hirate_request, user) + sizeof request.user;
+    const size_t result_size = offsetof(hirate_result, permit);
+    unsigned char untouched[sizeof(hirate_result)];
+    hirate_result result;
+
+    memset((char *)&request + request_size, 0x5a, sizeof request - request_size);
+    request.struct_size = (uint32_t)request_size;
+    memset(untouched, 0x5a, sizeof untouched);
+    memset(&result, 0x5a, sizeof result);
+    hirate_result_init_sized(&result, result_size);
+    assert_int_equal(hirate_local_decide(*state, &request, NOW, &result, NULL), 0);
+    assert_true(result.remaining == 19 && result.struct_size == result_size);
+    assert_ptr_equal(result.policy, login.policy);
+    assert_memory_equal((char *)&result + result_size, untouched, sizeof result - result_size);
+    assert_null(hirate_result_limit(&result, 0)); /* whose pointer is not there */
 }
 
 #define WITH_LOCAL(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
@@ -611,6 +635,7 @@ int main(void)
         WITH_LOCAL(test_local_zeroed_limit_is_refused_first),
         WITH_LOCAL(test_local_larger_structs_keep_what_is_beyond),
         WITH_LOCAL(test_local_smaller_result_is_refused),
+        WITH_LOCAL(test_local_first_version_of_structs_is_served),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -82,11 +82,14 @@ static void test_limit_header_wrong_is_named(void **state)
     limit = make(1, 1, 1);
     limit.kind = HIRATE_KIND_INVALID;
     assert_refused(&limit, "limit.kind: 0", "token bucket");
-    limit.kind = 7;
-    assert_refused(&limit, "limit.kind: 7", "6 (sliding window)");
+    limit.kind = 8;
+    assert_refused(&limit, "limit.kind: 8", "7 (concurrency)");
     limit = make(1, 1, 1);
-    limit.reserved[3] = 9;
-    assert_refused(&limit, "limit.reserved: element 3 is 9", "accepted: 0");
+    limit.reserved[2] = 9;
+    assert_refused(&limit, "limit.reserved: element 2 is 9", "accepted: 0");
+    limit = make(1, 1, 1);
+    limit.flags = 4;
+    assert_refused(&limit, "limit.flags: 0x4", "HIRATE_LIMIT_CACHE_DENIALS, HIRATE_LIMIT_SHADOW or 0");
     assert_refused(NULL, "limit: is NULL", "a limit");
 }
 
@@ -206,11 +209,12 @@ static void test_limit_each_kind_compiles(void **state)
         HIRATE_QUOTA("p", 10, HIRATE_PER_WEEK, -330),
         HIRATE_SLIDING_LOG("p", 10, HIRATE_SECONDS(1)),
         HIRATE_SLIDING_WINDOW("p", UINT64_C(1) << 33, HIRATE_SECONDS(1)),
+        HIRATE_CONCURRENCY("p", 10, HIRATE_MINUTES(1)),
     };
-    hr_policy policies[5];
+    hr_policy policies[6];
 
     (void)state;
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < 6; i++) {
         assert_int_equal(hr_policy_compile(&policies[i], &limits[i], NULL), 0);
         assert_int_equal(policies[i].kind, i + 2);
         assert_string_equal(policies[i].name, "p");
@@ -221,6 +225,7 @@ static void test_limit_each_kind_compiles(void **state)
     assert_true(policies[2].per == HIRATE_PER_WEEK && policies[2].offset_us == INT64_C(-19800000000));
     assert_true(policies[3].window_us == 1000000);
     assert_true(policies[4].window_us == 1000000 && policies[4].tick_us == 1000 && policies[4].window == 1000);
+    assert_true(policies[5].lease_us == 60000000 && policies[5].window_us == 0);
 }
 
 static void test_limit_functions_equal_macros(void **state)
@@ -228,9 +233,9 @@ static void test_limit_functions_equal_macros(void **state)
     static const hirate_limit constants[] = {
         HIRATE_LEAKY_BUCKET("p", 3, HIRATE_PER_SECOND(4)), HIRATE_FIXED_WINDOW("p", 3, HIRATE_SECONDS(4)),
         HIRATE_QUOTA("p", 3, HIRATE_PER_MONTH, 60),        HIRATE_SLIDING_LOG("p", 3, HIRATE_SECONDS(4)),
-        HIRATE_SLIDING_WINDOW("p", 3, HIRATE_SECONDS(4)),
+        HIRATE_SLIDING_WINDOW("p", 3, HIRATE_SECONDS(4)),  HIRATE_CONCURRENCY("p", 3, HIRATE_SECONDS(4)),
     };
-    hirate_limit made[5];
+    hirate_limit made[6];
 
     (void)state;
     hirate_limit_leaky_bucket(&made[0], constants[0].policy, 3, (hirate_rate){4, 1000000});
@@ -238,7 +243,8 @@ static void test_limit_functions_equal_macros(void **state)
     hirate_limit_quota(&made[2], constants[2].policy, 3, HIRATE_PER_MONTH, 60);
     hirate_limit_sliding_log(&made[3], constants[3].policy, 3, 4000000);
     hirate_limit_sliding_window(&made[4], constants[4].policy, 3, 4000000);
-    for (size_t i = 0; i < 5; i++)
+    hirate_limit_concurrency(&made[5], constants[5].policy, 3, 4000000);
+    for (size_t i = 0; i < 6; i++)
         assert_memory_equal(&made[i], &constants[i], sizeof made[i]);
 }
 
@@ -266,10 +272,84 @@ static void test_limit_windows_hold_at_the_bound_and_fail_past_it(void **state)
     hirate_limit_sliding_window(&limit, "p", TWO_52, 1000000);
     assert_int_equal(hirate_limit_check(&limit, NULL), 0);
     limit.capacity++;
-    assert_refused(&limit, "limit: 4503599627370497 is too large for window s",
+    assert_refused(&limit, "limit: 4503599627370497 is too large for window 1s",
                    "the largest that stays exact is 4503599627370496");
     limit.window_us = 0;
     assert_refused(&limit, "window: 0 microseconds", "1 to");
+}
+
+static void test_limit_leases_hold_at_the_bound_and_fail_past_it(void **state)
+{
+    hirate_limit limit;
+
+    (void)state;
+    hirate_limit_concurrency(&limit, "p", 0, 1);
+    assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+    hirate_limit_concurrency(&limit, "p", TWO_53 - 1, TWO_52);
+    assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+    limit.capacity++;
+    assert_refused(&limit, "limit: 9007199254740992 is too large for a concurrency", "0 to 9007199254740991");
+    hirate_limit_concurrency(&limit, "p", 1, TWO_52 + 1);
+    assert_refused(&limit, "lease: 4503599627370497", "1 to 4503599627370496");
+    hirate_limit_concurrency(&limit, "p", 1, 0);
+    assert_refused(&limit, "lease: 0 microseconds", "1 to 4503599627370496");
+}
+
+/* Of every kind but the one that holds, alone or together. */
+static void test_limit_flags_that_do_not_go_together_are_named(void **state)
+{
+    static const hirate_limit bucket = HIRATE_TOKEN_BUCKET("p", 1, HIRATE_PER_SECOND(1));
+    static const hirate_limit leases = HIRATE_CONCURRENCY("p", 1, HIRATE_SECONDS(1));
+    hirate_limit limit = bucket;
+
+    (void)state;
+    limit.flags = HIRATE_LIMIT_SHADOW;
+    assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+    limit.flags = HIRATE_LIMIT_SHADOW | HIRATE_LIMIT_CACHE_DENIALS;
+    assert_refused(&limit, "cache-denials: given with shadow", "one of the two");
+    limit = leases;
+    limit.flags = HIRATE_LIMIT_SHADOW;
+    assert_int_equal(hirate_limit_check(&limit, NULL), 0);
+    limit.flags = HIRATE_LIMIT_CACHE_DENIALS;
+    assert_refused(&limit, "cache-denials: given to a concurrency limit", "the other kinds");
+}
+
+static void test_limit_alike_is_what_decides_the_same(void **state)
+{
+    static const hirate_limit limits[] = {
+        HIRATE_TOKEN_BUCKET("p", 10, HIRATE_PER_SECOND(1)),
+        HIRATE_TOKEN_BUCKET("p", 11, HIRATE_PER_SECOND(1)),
+        HIRATE_TOKEN_BUCKET("p", 10, HIRATE_PER_SECOND(2)),
+        HIRATE_TOKEN_BUCKET("p", 10, HIRATE_RATE(1, HIRATE_SECONDS(2))),
+        HIRATE_LEAKY_BUCKET("p", 10, HIRATE_PER_SECOND(1)),
+        HIRATE_FIXED_WINDOW("p", 10, HIRATE_SECONDS(1)),
+        HIRATE_FIXED_WINDOW("p", 10, HIRATE_SECONDS(2)),
+        HIRATE_SLIDING_LOG("p", 10, HIRATE_SECONDS(1)),
+        HIRATE_SLIDING_WINDOW("p", 10, HIRATE_SECONDS(1)),
+        HIRATE_SLIDING_WINDOW("p", UINT64_C(1) << 33, HIRATE_SECONDS(1)),
+        HIRATE_QUOTA("p", 10, HIRATE_PER_DAY, 0),
+        HIRATE_QUOTA("p", 10, HIRATE_PER_DAY, 1),
+        HIRATE_QUOTA("p", 10, HIRATE_PER_WEEK, 0),
+        HIRATE_CONCURRENCY("p", 10, HIRATE_SECONDS(1)),
+        HIRATE_CONCURRENCY("p", 10, HIRATE_SECONDS(2)),
+    };
+    enum { LIMITS = sizeof limits / sizeof limits[0] };
+    hr_policy policies[LIMITS], other;
+
+    (void)state;
+    for (size_t i = 0; i < LIMITS; i++)
+        assert_int_equal(hr_policy_compile(&policies[i], &limits[i], NULL), 0);
+    for (size_t i = 0; i < LIMITS; i++) {
+        hirate_limit limit = limits[i];
+
+        limit.policy = "other";
+        limit.flags = HIRATE_LIMIT_SHADOW;
+        limit.on_failure = HIRATE_ON_FAILURE_OPEN;
+        assert_int_equal(hr_policy_compile(&other, &limit, NULL), 0);
+        assert_true(hr_policy_decides_alike(&policies[i], &other));
+        for (size_t j = 0; j < LIMITS; j++)
+            assert_int_equal(hr_policy_decides_alike(&policies[i], &policies[j]), i == j);
+    }
 }
 
 static void test_limit_calendar_is_checked(void **state)
@@ -318,6 +398,18 @@ static void test_limit_field_of_another_kind_is_refused(void **state)
     limit.window_us = 0;
     limit.rate.tokens = 1;
     assert_refused(&limit, "rate: given to a quota", "accepted: 0");
+    limit.rate.tokens = 0;
+    limit.lease_us = 1;
+    assert_refused(&limit, "lease: given to a quota", "accepted: 0");
+    hirate_limit_concurrency(&limit, "p", 1, 1);
+    limit.window_us = 1;
+    assert_refused(&limit, "window: given to a concurrency", "accepted: 0");
+    hirate_limit_concurrency(&limit, "p", 1, 1);
+    limit.rate.period_us = 1;
+    assert_refused(&limit, "rate: given to a concurrency", "accepted: 0");
+    hirate_limit_concurrency(&limit, "p", 1, 1);
+    limit.per = 1;
+    assert_refused(&limit, "per: given to a concurrency", "accepted: 0");
 }
 
 /* A window's limit is shared out, rounded down; its length is not. */
@@ -329,6 +421,7 @@ static void test_limit_local_share_of_each_kind(void **state)
         HIRATE_QUOTA_WITH("p", 10, HIRATE_PER_WEEK, -330, 0, HIRATE_FAIL_LOCAL(1, 3)),
         HIRATE_SLIDING_LOG_WITH("p", 10, HIRATE_SECONDS(1), 0, HIRATE_FAIL_LOCAL(1, 3)),
         HIRATE_SLIDING_WINDOW_WITH("p", 10, HIRATE_SECONDS(1), 0, HIRATE_FAIL_LOCAL(1, 3)),
+        HIRATE_CONCURRENCY_WITH("p", 11, HIRATE_SECONDS(1), HIRATE_LIMIT_SHADOW, HIRATE_FAIL_LOCAL(1, 3)),
     };
 
     (void)state;
@@ -339,9 +432,9 @@ static void test_limit_local_share_of_each_kind(void **state)
         assert_int_equal(hirate_limit_check(&share, NULL), 0);
         assert_true(share.capacity == 3 && share.kind == limits[i].kind && share.policy == limits[i].policy);
         assert_true(share.window_us == limits[i].window_us && share.per == limits[i].per &&
-                    share.offset_minutes == limits[i].offset_minutes);
+                    share.offset_minutes == limits[i].offset_minutes && share.lease_us == limits[i].lease_us);
         assert_true(share.rate.tokens == (i == 0 ? 3 : 0) && share.rate.period_us == (i == 0 ? 1000000 : 0));
-        assert_true(share.flags == 0 && share.on_failure == HIRATE_ON_FAILURE_ERROR && share.local_share_den == 0);
+        assert_true(share.flags == (limits[i].flags & HIRATE_LIMIT_SHADOW) && share.on_failure == HIRATE_ON_FAILURE_ERROR && share.local_share_den == 0);
     }
 }
 
@@ -418,9 +511,22 @@ static void test_limit_random_is_refused_exactly_when_not_exact(void **state)
     assert_true(suggested > 1000);
 }
 
+static void test_local_share_of_a_shadow_is_a_shadow(void **state)
+{
+    const hirate_limit shadow = HIRATE_TOKEN_BUCKET_WITH("s", 10, HIRATE_PER_SECOND(4),
+                                                         HIRATE_LIMIT_SHADOW, HIRATE_FAIL_LOCAL(1, 2));
+    const hirate_limit cached = HIRATE_TOKEN_BUCKET_WITH("s", 10, HIRATE_PER_SECOND(4),
+                                                         HIRATE_LIMIT_CACHE_DENIALS, HIRATE_FAIL_LOCAL(1, 2));
+
+    (void)state;
+    assert_int_equal(hr_limit_local_share(&shadow).flags, HIRATE_LIMIT_SHADOW);
+    assert_int_equal(hr_limit_local_share(&cached).flags, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_local_share_of_a_shadow_is_a_shadow),
         cmocka_unit_test(test_limit_macro_compiles_to_reduced_units),
         cmocka_unit_test(test_limit_function_equals_macro),
         cmocka_unit_test(test_limit_header_wrong_is_named),
@@ -433,6 +539,9 @@ int main(void)
         cmocka_unit_test(test_limit_each_kind_compiles),
         cmocka_unit_test(test_limit_functions_equal_macros),
         cmocka_unit_test(test_limit_windows_hold_at_the_bound_and_fail_past_it),
+        cmocka_unit_test(test_limit_leases_hold_at_the_bound_and_fail_past_it),
+        cmocka_unit_test(test_limit_flags_that_do_not_go_together_are_named),
+        cmocka_unit_test(test_limit_alike_is_what_decides_the_same),
         cmocka_unit_test(test_limit_calendar_is_checked),
         cmocka_unit_test(test_limit_field_of_another_kind_is_refused),
         cmocka_unit_test(test_limit_local_share_of_each_kind),

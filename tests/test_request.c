@@ -54,7 +54,7 @@ static void test_ids_are_found_while_pending_and_never_again(void **state)
         for (size_t i = 0; i < MOST; i++) {
             live[i] = get_waiting(requests, 1);
             assert_true(live[i]->id != 0);
-            assert_null(live[i]->key);
+            assert_null(live[i]->ticket.key);
             ids[count++] = live[i]->id;
             assert_ptr_equal(hr_requests_find(requests, live[i]->id), live[i]);
         }
@@ -62,7 +62,7 @@ static void test_ids_are_found_while_pending_and_never_again(void **state)
         for (size_t i = 0; i < MOST; i++) {
             hr_deadlines_remove(&requests->deadlines, &live[i]->deadline);
             hr_requests_put(requests, live[i]);
-            live[i]->key = NULL;
+            live[i]->ticket.key = NULL;
         }
         for (size_t i = 0; i < count; i++)
             assert_null(hr_requests_find(requests, ids[i]));
@@ -173,6 +173,22 @@ static void test_answers_come_in_order_without_deadline(void **state)
     requests_free(requests);
 }
 
+static void test_tickets_are_its_own_or_those_of_its_parts(void **state)
+{
+    hr_request request = {.id = 0};
+    hr_extra *extra = calloc(1, sizeof *extra + 3 * sizeof *extra->parts);
+
+    (void)state;
+    assert_int_equal(hr_request_tickets(&request), 1);
+    assert_ptr_equal(hr_request_ticket(&request, 0), &request.ticket);
+    extra->count = 3;
+    request.extra = extra;
+    assert_int_equal(hr_request_tickets(&request), 3);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_ptr_equal(hr_request_ticket(&request, i), &extra->parts[i].ticket);
+    free(extra);
+}
+
 static void test_reason_is_shared_and_freed_with_its_last_user(void **state)
 {
     hr_requests *requests = requests_new(3);
@@ -251,6 +267,7 @@ int main(void)
         cmocka_unit_test(test_slot_whose_ids_are_used_up_is_not_used_again),
         cmocka_unit_test(test_most_slots_have_distinct_ids),
         cmocka_unit_test(test_answers_come_in_order_without_deadline),
+        cmocka_unit_test(test_tickets_are_its_own_or_those_of_its_parts),
         cmocka_unit_test(test_reason_is_shared_and_freed_with_its_last_user),
         cmocka_unit_test(test_reason_is_cut_and_without_control_bytes),
         cmocka_unit_test(test_each_allocation_failing_is_no_memory_and_later_works),

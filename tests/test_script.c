@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls byte for byte and through a decoder of their own; no memory. Replies: test_script_reply.c. */
+/*
+ * Calls byte for byte and through a decoder of their own; no memory. Steps: test_script_steps.c. Replies:
+ * test_script_reply.c.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +11,7 @@
 #include <cmocka.h>
 
 #include "script.h"
+#include "support/decoded.h"
 #include "support/nomem.h"
 
 #include <stdio.h>
@@ -18,97 +22,6 @@ static const hr_policy LOGIN = {
     .capacity = 20, .n = 1, .p = 3000000, .full = 60000000, .kind = HIRATE_KIND_TOKEN_BUCKET};
 
 enum { NUMBER = 5 }; /* of the calls: one byte, 05 */
-
-/* ------------------------------------------------------------------------------------------- reading it back -- */
-
-enum { ARGS = 16, OPS = 70000 };
-
-typedef struct decoded {
-    size_t argc;
-    const char *argv[ARGS];
-    size_t len[ARGS];
-    size_t op_count;
-    int64_t ops[OPS]; /* as signed: nothing larger than 2^63-1 is ever sent */
-} decoded;
-
-/* PREFIX digits CR LF: the number. */
-static size_t read_header(const char **at, char prefix)
-{
-    size_t value = 0;
-
-    assert_int_equal(**at, prefix);
-    for ((*at)++; **at != '\r'; (*at)++) {
-        assert_true(**at >= '0' && **at <= '9');
-        value = value * 10 + (size_t)(**at - '0');
-    }
-    assert_memory_equal(*at, "\r\n", 2);
-    *at += 2;
-    return value;
-}
-
-static uint64_t big_endian(const unsigned char **at, unsigned bytes)
-{
-    uint64_t value = 0;
-
-    while (bytes-- > 0)
-        value = value << 8 | *(*at)++;
-    return value;
-}
-
-static int64_t read_integer(const unsigned char **at)
-{
-    unsigned char tag = *(*at)++;
-
-    if (tag < 0x80)
-        return tag;
-    if (tag >= 0xe0)
-        return (int64_t)tag - 0x100;
-    assert_true(tag >= 0xcc && tag <= 0xcf);
-    return (int64_t)big_endian(at, 1U << (tag - 0xcc));
-}
-
-static size_t read_array(const unsigned char **at)
-{
-    unsigned char tag = *(*at)++;
-
-    if ((tag & 0xf0) == 0x90)
-        return tag & 0x0f;
-    assert_true(tag == 0xdc || tag == 0xdd);
-    return (size_t)big_endian(at, tag == 0xdc ? 2 : 4);
-}
-
-/* A whole command, of which nothing is left over. */
-static decoded *decode(const hr_bytes *command)
-{
-    static decoded d;
-    const char *at = command->data, *end = at + command->len;
-
-    d.argc = read_header(&at, '*');
-    assert_true(d.argc <= ARGS);
-    for (size_t i = 0; i < d.argc; i++) {
-        d.len[i] = read_header(&at, '$');
-        d.argv[i] = at;
-        at += d.len[i];
-        assert_memory_equal(at, "\r\n", 2);
-        at += 2;
-    }
-    assert_ptr_equal(at, end);
-    assert_int_equal(*end, 0);
-
-    const unsigned char *op = (const unsigned char *)d.argv[d.argc - 1], *last = op + d.len[d.argc - 1];
-    d.op_count = read_array(&op);
-    assert_true(d.op_count <= OPS);
-    for (size_t i = 0; i < d.op_count; i++)
-        d.ops[i] = read_integer(&op);
-    assert_ptr_equal(op, last);
-    return &d;
-}
-
-static void assert_arg(const decoded *d, size_t i, const char *text)
-{
-    assert_int_equal(d->len[i], strlen(text));
-    assert_memory_equal(d->argv[i], text, d->len[i]);
-}
 
 /* --------------------------------------------------------------------------------------------------- writing -- */
 
@@ -418,6 +331,9 @@ static void test_each_kind_sends_its_own_parameters(void **state)
         {{.kind = HIRATE_KIND_SLIDING_WINDOW, .capacity = 5, .window_us = 60000000, .tick_us = 1000, .window = 60000},
          5,
          {6, 5, 60000000, 1000, 9}},
+        {{.kind = HIRATE_KIND_CONCURRENCY, .capacity = HIRATE_COST_MAX, .lease_us = HR_WINDOW_MAX},
+         4,
+         {7, HIRATE_COST_MAX, (int64_t)HR_WINDOW_MAX, 9}},
     };
     hr_script_call call = {0};
 

@@ -20,12 +20,13 @@ static const double NOON = 1700000000123456.0; /* `now` of every reply here, unl
 static const double TIME_MOST = 9007199254740992.0, COUNT_MOST = 9007199254740991.0;
 
 /* What no part may hold. */
-static const double NO_INTEGERS[] = {-3, -1.5, -0.5, 0.5, 1e15 + 0.5, 1e300, -1e300, INFINITY, -INFINITY, NAN};
+static const double NO_INTEGERS[] = {-4, -1.5, -0.5, 0.5, 1e15 + 0.5, 1e300, -1e300, INFINITY, -INFINITY, NAN};
 
 static const hr_policy BUCKET = {.kind = HIRATE_KIND_TOKEN_BUCKET, .capacity = 4, .n = 1, .p = 25, .full = 100};
 static const hr_policy LEAKY = {.kind = HIRATE_KIND_LEAKY_BUCKET, .capacity = 4, .n = 1, .p = 25, .full = 100};
 static const hr_policy FIXED = {.kind = HIRATE_KIND_FIXED_WINDOW, .capacity = 9, .window_us = 1000000};
 static const hr_policy QUOTA = {.kind = HIRATE_KIND_QUOTA, .capacity = 9, .per = HIRATE_PER_DAY};
+static const hr_policy LEASES = {.kind = HIRATE_KIND_CONCURRENCY, .capacity = 9, .lease_us = 1000000};
 static const hr_policy LOG = {.kind = HIRATE_KIND_SLIDING_LOG, .capacity = 9, .window_us = 1000000};
 static const hr_policy SLIDING = {
     .kind = HIRATE_KIND_SLIDING_WINDOW, .capacity = 9, .window_us = 1000000, .tick_us = 1, .window = 1000000};
@@ -130,6 +131,7 @@ static void test_reply_head_is_sixteen_bytes(void **state)
     (void)state;
     for (size_t len = 0; len < sizeof bytes; len++)
         assert_false(hr_script_reply_begin(&reply, bytes, len, 0));
+    assert_false(hr_script_reply_begin(&reply, NULL, 0, 0));
     assert_true(hr_script_reply_begin(&reply, bytes, sizeof bytes, 0));
 }
 
@@ -143,12 +145,15 @@ static const struct {
     size_t count;
     double values[PARTS_MOST];
 } RIGHT[] = {
-    {&BUCKET, 1, 2, {100, 0}},
-    {&BUCKET, 3, 2, {0, 100}},
-    {&LEAKY, 1, 2, {17, 4}},
+    {&BUCKET, 1, 1, {100}},
+    {&BUCKET, 3, 3, {-3, 0, 100}},
+    {&LEAKY, 1, 3, {-3, 17, 4}},
     {&FIXED, 1, 2, {0, 1700000000123457.0}},
     {&FIXED, 1, 2, {9007199254740991.0, 9007199254740992.0}},
-    {&QUOTA, 1, 2, {5, 1700000000123457.0}},
+    {&QUOTA, 1, 6, {5, 1700000000123457.0, 0, 0, 0, 0}},
+    {&QUOTA, 2, 7, {0, 1700000000123457.0, 9, 2, 1700000000123457.0, 0, 1700000000123457.0}},
+    {&LEASES, 0, 4, {0, 0, 0, 1700000000123456.0}},
+    {&LEASES, 0, 4, {8192, 8192, 1700000000123457.0, 1700000000123457.0}},
     {&LOG, 0, 4, {1700000000123456.0, 0, 0, 0}},
     {&LOG, 2, 6, {1700000000123456.0, 8192, 8192, 1700000000123455.0, 0, 9007199254740992.0}},
     {&SLIDING, 1, 3, {1700000000000000.0, 9007199254740991.0, 0}},
@@ -237,13 +242,13 @@ static void test_part_with_what_is_no_count_is_invalid(void **state)
 
 static void test_minus_one_is_a_whole_part_of_every_kind(void **state)
 {
-    static const double values[] = {-1, 3, 4};
+    static const double values[] = {-1, -3, 3, 4};
 
     (void)state;
     for (size_t i = 0; i < sizeof RIGHT / sizeof RIGHT[0]; i++) {
         written w;
         assert_int_equal(what_is(RIGHT[i].policy, RIGHT[i].runs, values, 1, NULL), HR_FOUND_FOREIGN);
-        write_reply(&w, values, 3);
+        write_reply(&w, values, 4);
         assert_int_equal(hr_script_next(&w.reply, RIGHT[i].policy, RIGHT[i].runs).what, HR_FOUND_FOREIGN);
         hr_script_found next = hr_script_next(&w.reply, &BUCKET, 1);
         assert_int_equal(next.what, HR_FOUND_MOMENT);
@@ -255,20 +260,22 @@ static void test_minus_one_is_a_whole_part_of_every_kind(void **state)
 
 static void test_bucket_holds_full_at_most(void **state)
 {
-    static const double values[] = {17, 83};
+    static const double values[] = {-3, 17, 83};
     hr_moment moment;
 
     (void)state;
-    assert_int_equal(what_is(&BUCKET, 1, values, 2, &moment), HR_FOUND_MOMENT);
+    assert_int_equal(what_is(&BUCKET, 1, values, 3, &moment), HR_FOUND_MOMENT);
     assert_true(moment.bucket.units == 17 && moment.bucket.lag == 83);
     assert_true(moment.bucket.at == INT64_C(1700000000123456));
-    assert_int_equal(WHAT(&BUCKET, 100, 100), HR_FOUND_MOMENT);
-    assert_int_equal(WHAT(&BUCKET, 101, 0), HR_FOUND_INVALID);
-    assert_int_equal(WHAT(&BUCKET, 0, 101), HR_FOUND_INVALID);
-    assert_int_equal(WHAT(&LEAKY, 101, 0), HR_FOUND_INVALID);
+    assert_int_equal(WHAT(&BUCKET, -3, 100, 100), HR_FOUND_MOMENT);
+    assert_int_equal(WHAT(&BUCKET, 101), HR_FOUND_INVALID);
+    assert_int_equal(WHAT(&BUCKET, -3, 101, 1), HR_FOUND_INVALID);
+    assert_int_equal(WHAT(&BUCKET, -3, 0, 101), HR_FOUND_INVALID);
+    assert_int_equal(WHAT(&BUCKET, -3, 100, 0), HR_FOUND_INVALID);
+    assert_int_equal(WHAT(&LEAKY, 101), HR_FOUND_INVALID);
     const hr_policy none = {.kind = HIRATE_KIND_TOKEN_BUCKET, .n = 1, .p = 1, .full = 0};
-    assert_int_equal(WHAT(&none, 0, 0), HR_FOUND_MOMENT);
-    assert_int_equal(WHAT(&none, 1, 0), HR_FOUND_INVALID);
+    assert_int_equal(WHAT(&none, 0), HR_FOUND_MOMENT);
+    assert_int_equal(WHAT(&none, 1), HR_FOUND_INVALID);
 }
 
 static void test_window_ends_after_now(void **state)
@@ -281,10 +288,31 @@ static void test_window_ends_after_now(void **state)
     assert_true(moment.window.window.used == 7 && moment.window.now_us == INT64_C(1700000000123456));
     assert_true(moment.window.window.end_us == INT64_C(1700000000123457));
     assert_int_equal(WHAT(&FIXED, 7, NOON), HR_FOUND_INVALID);
-    assert_int_equal(WHAT(&QUOTA, 7, NOON - 1), HR_FOUND_INVALID);
-    assert_int_equal(WHAT(&QUOTA, 7, TIME_MOST), HR_FOUND_MOMENT);
-    assert_int_equal(WHAT(&QUOTA, 7, TIME_MOST + 2), HR_FOUND_INVALID);
+    assert_int_equal(WHAT(&QUOTA, 7, NOON - 1, 0, 0, 0), HR_FOUND_INVALID);
+    assert_int_equal(WHAT(&QUOTA, 7, TIME_MOST, 0, 0, 0), HR_FOUND_MOMENT);
+    assert_int_equal(WHAT(&QUOTA, 7, TIME_MOST + 2, 0, 0, 0), HR_FOUND_INVALID);
     assert_int_equal(WHAT(&FIXED, TIME_MOST, TIME_MOST), HR_FOUND_INVALID);
+}
+
+static void test_holds_are_as_many_as_hold_something(void **state)
+{
+    const double values[] = {7, 3, NOON + 5, NOON + 1};
+    hr_moment moment;
+
+    (void)state;
+    assert_int_equal(what_is(&LEASES, 0, values, 4, &moment), HR_FOUND_MOMENT);
+    assert_true(moment.concurrency.held == 7 && moment.concurrency.count == 3);
+    assert_true(moment.concurrency.latest_us == INT64_C(1700000000123461));
+    assert_true(moment.concurrency.at_us == INT64_C(1700000000123457));
+    assert_true(moment.concurrency.now_us == INT64_C(1700000000123456));
+    assert_int_equal(WHAT(&LEASES, 0, 1, NOON, NOON), HR_FOUND_INVALID);
+    assert_int_equal(WHAT(&LEASES, 1, 0, NOON, NOON), HR_FOUND_INVALID);
+    assert_int_equal(WHAT(&LEASES, 2, 3, NOON, NOON), HR_FOUND_INVALID);
+    assert_int_equal(WHAT(&LEASES, 8193, 8193, NOON, NOON), HR_FOUND_INVALID);
+    assert_int_equal(WHAT(&LEASES, 1, 1, TIME_MOST + 2, NOON), HR_FOUND_INVALID);
+    assert_int_equal(WHAT(&LEASES, 1, 1, NOON, NOON - 1), HR_FOUND_INVALID);
+    assert_int_equal(WHAT(&QUOTA, 7, TIME_MOST, 1, 2, NOON), HR_FOUND_INVALID);
+    assert_int_equal(WHAT(&QUOTA, 7, TIME_MOST, TIME_MOST, 1, NOON), HR_FOUND_INVALID);
 }
 
 static void test_sliding_window_holds_now_or_comes_next(void **state)
@@ -357,7 +385,7 @@ static void test_reset_is_zero_one_or_minus_one(void **state)
 
 static void test_keys_of_every_kind_are_read_one_after_the_other(void **state)
 {
-    const double values[] = {100, 0, 1, 7, NOON + 1, -1, NOON, 3, 4, NOON - 5, 0, NOON, 3, 4, 0};
+    const double values[] = {100, 1, 7, NOON + 1, -1, NOON, 3, 4, NOON - 5, 0, NOON, 3, 4, 0};
     written w;
 
     (void)state;
@@ -377,7 +405,7 @@ static void test_keys_of_every_kind_are_read_one_after_the_other(void **state)
 /* Whatever the bytes: nothing past them is read (a sanitizer sees it), and what is invalid does not end a reply. */
 static void test_random_bytes_are_read_within_their_bounds(void **state)
 {
-    static const hr_policy *const policies[] = {&BUCKET, &LEAKY, &FIXED, &QUOTA, &LOG, &SLIDING};
+    static const hr_policy *const policies[] = {&BUCKET, &LEAKY, &FIXED, &QUOTA, &LOG, &SLIDING, &LEASES};
     rng r = rng_start("test_random_bytes_are_read_within_their_bounds");
 
     (void)state;
@@ -390,7 +418,7 @@ static void test_random_bytes_are_read_within_their_bounds(void **state)
         hr_script_reply reply = {.at = bytes, .end = bytes + len, .now_us = INT64_C(1700000000123456)};
         while (!hr_script_reply_ended(&reply)) {
             const char *before = reply.at;
-            const hr_policy *policy = policies[rng_upto(&r, 5)];
+            const hr_policy *policy = policies[rng_upto(&r, 6)];
             hr_script_found found = rng_upto(&r, 4) ? hr_script_next(&reply, policy, (uint32_t)rng_upto(&r, 3))
                                                     : hr_script_next_reset(&reply);
             assert_true(reply.at <= reply.end);
@@ -417,6 +445,7 @@ int main(void)
         cmocka_unit_test(test_minus_one_is_a_whole_part_of_every_kind),
         cmocka_unit_test(test_bucket_holds_full_at_most),
         cmocka_unit_test(test_window_ends_after_now),
+        cmocka_unit_test(test_holds_are_as_many_as_hold_something),
         cmocka_unit_test(test_sliding_window_holds_now_or_comes_next),
         cmocka_unit_test(test_log_holds_8192_units_and_a_wait_for_each_run),
         cmocka_unit_test(test_reset_is_zero_one_or_minus_one),

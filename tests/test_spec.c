@@ -83,6 +83,13 @@ static void test_spec_of_each_algorithm_equals_its_initialiser(void **state)
          HIRATE_FIXED_WINDOW_WITH("x", 10, HIRATE_SECONDS(1), HIRATE_LIMIT_CACHE_DENIALS, HIRATE_FAIL_ERROR)},
         {"x sliding-log limit=10 window=1s on-failure=local",
          HIRATE_SLIDING_LOG_WITH("x", 10, HIRATE_SECONDS(1), 0, HIRATE_FAIL_LOCAL(1, 1))},
+        {"x concurrency limit=10 lease=30s", HIRATE_CONCURRENCY("x", 10, HIRATE_SECONDS(30))},
+        {"x concurrency lease=4503599627370496us limit=9007199254740991",
+         HIRATE_CONCURRENCY("x", INT64_C(9007199254740991), INT64_C(4503599627370496))},
+        {"x concurrency limit=10 lease=m shadow=yes on-failure=local local-share=1/3",
+         HIRATE_CONCURRENCY_WITH("x", 10, HIRATE_MINUTES(1), HIRATE_LIMIT_SHADOW, HIRATE_FAIL_LOCAL(1, 3))},
+        {"x quota limit=10 per=day shadow=yes",
+         HIRATE_QUOTA_WITH("x", 10, HIRATE_PER_DAY, 0, HIRATE_LIMIT_SHADOW, HIRATE_FAIL_ERROR)},
     };
     char policy[HIRATE_POLICY_SIZE];
     hirate_limit limit;
@@ -108,6 +115,7 @@ static void test_spec_optional_keys_are_read(void **state)
     } cases[] = {
         {"", 0, HIRATE_ON_FAILURE_ERROR, 0, 0},
         {"cache-denials=yes", HIRATE_LIMIT_CACHE_DENIALS, HIRATE_ON_FAILURE_ERROR, 0, 0},
+        {"shadow=yes", HIRATE_LIMIT_SHADOW, HIRATE_ON_FAILURE_ERROR, 0, 0},
         {"on-failure=error", 0, HIRATE_ON_FAILURE_ERROR, 0, 0},
         {"on-failure=open", 0, HIRATE_ON_FAILURE_OPEN, 0, 0},
         {"on-failure=closed", 0, HIRATE_ON_FAILURE_CLOSED, 0, 0},
@@ -141,9 +149,10 @@ static const struct wrong {
     {"caf\xC3\xA9 token-bucket capacity=1 rate=1/s", "policy: 'caf", "1 to 64 of"},
     {X65 " token-bucket capacity=1 rate=1/s", "policy: '", "1 to 64 of"},
     {"\x1b[2J token-bucket capacity=1 rate=1/s", "policy: '?[2J'", "1 to 64 of"},
-    {"x", "algorithm: missing", "token-bucket, leaky-bucket, fixed-window, quota, sliding-log, sliding-window"},
-    {"x concurrency limit=1 lease=1s", "algorithm: 'concurrency'",
-     "token-bucket, leaky-bucket, fixed-window, quota, sliding-log, sliding-window"},
+    {"x", "algorithm: missing",
+     "token-bucket, leaky-bucket, fixed-window, quota, sliding-log, sliding-window, concurrency"},
+    {"x semaphore limit=1 lease=1s", "algorithm: 'semaphore'",
+     "token-bucket, leaky-bucket, fixed-window, quota, sliding-log, sliding-window, concurrency"},
     {"x Token-Bucket capacity=1 rate=1/s", "algorithm: 'Token-Bucket'", "token-bucket"},
     {"x capacity=1 rate=1/s", "algorithm: 'capacity=1'", "token-bucket"},
     {"x token-bucket\ncapacity=1 rate=1/s", "algorithm: 'token-bucket?capacity=1'", "token-bucket"},
@@ -164,14 +173,26 @@ static const struct wrong {
     {TB "capacity=0 rate=7/9007199254740991us on-failure=local local-share=1/999983", "local-share: 1/999983",
      "smaller numbers"},
     {TB "capacity=1 rate=1/s cache-denials=no", "cache-denials: 'no'", "yes"},
-    {TB "capacity=1 rate=1/s shadow=yes", "'shadow': unknown key for token-bucket", "capacity, rate"},
+    {TB "capacity=1 rate=1/s shadow=no", "shadow: 'no'", "yes"},
+    {TB "capacity=1 rate=1/s shadow=yes shadow=yes", "shadow: given twice", "once"},
+    {TB "capacity=1 rate=1/s shadow=yes cache-denials=yes", "cache-denials: given with shadow", "one of the two"},
+    {TB "capacity=1 rate=1/s lease=1s", "'lease': unknown key for token-bucket", "capacity, rate"},
+    {"x concurrency limit=1 lease=1s cache-denials=yes", "cache-denials: given to a concurrency limit",
+     "with the other kinds"},
+    {"x concurrency limit=1", "lease: missing", "lease=DURATION"},
+    {"x concurrency lease=1s", "limit: missing", "limit=L"},
+    {"x concurrency limit=1 window=1s", "'window': unknown key for concurrency",
+     "limit, lease, cache-denials, shadow, on-failure, local-share"},
+    {"x concurrency limit=1 lease=0s", "lease: '0s'", "us ms s m h d"},
+    {"x concurrency limit=1 lease=4503599627370497us", "lease: '4503599627370497us'", "up to 2^52 us"},
+    {"x concurrency limit=9007199254740992 lease=1s", "limit: '9007199254740992'", "0 to 9007199254740991"},
     {TB "limit=1 window=1s", "'limit': unknown key for token-bucket",
-     "capacity, rate, cache-denials, on-failure, local-share"},
+     "capacity, rate, cache-denials, shadow, on-failure, local-share"},
     {"x leaky-bucket capacity=1 window=1s", "'window': unknown key for leaky-bucket",
-     "capacity, rate, cache-denials, on-failure, local-share"},
+     "capacity, rate, cache-denials, shadow, on-failure, local-share"},
     {"x leaky-bucket capacity=1", "rate: missing", "rate=N/DURATION"},
     {FW "capacity=1 window=1s", "'capacity': unknown key for fixed-window",
-     "limit, window, cache-denials, on-failure, local-share"},
+     "limit, window, cache-denials, shadow, on-failure, local-share"},
     {FW "limit=1 per=day", "'per': unknown key for fixed-window", "limit, window"},
     {FW "limit=1 window=1s offset=+01:00", "'offset': unknown key for fixed-window", "limit, window"},
     {FW "window=1s", "limit: missing", "limit=L"},
@@ -187,7 +208,7 @@ static const struct wrong {
     {"x quota limit=1", "per: missing", "per=hour|day|week|month"},
     {"x quota per=day", "limit: missing", "limit=L"},
     {"x quota limit=1 window=1d", "'window': unknown key for quota",
-     "limit, per, offset, cache-denials, on-failure, local-share"},
+     "limit, per, offset, cache-denials, shadow, on-failure, local-share"},
     {"x quota limit=1 per=year", "per: 'year'", "hour, day, week, month"},
     {"x quota limit=1 per=", "per: ''", "hour, day, week, month"},
     {"x quota limit=1 per=day offset=05:30", "offset: '05:30'", "+HH:MM or -HH:MM"},
@@ -201,7 +222,7 @@ static const struct wrong {
     {"x sliding-log window=1s limit=8193", "limit: '8193'", "0 to 8192"},
     {"x sliding-window limit=4503599628 window=1000001us", "limit: 4503599628 is too large for window 1000001us",
      "the largest that stays exact is 4503595123"},
-    {"x sliding-window limit=9007199254740991 window=1s", "limit: 9007199254740991 is too large for window s",
+    {"x sliding-window limit=9007199254740991 window=1s", "limit: 9007199254740991 is too large for window 1s",
      "the largest that stays exact is 4503599627370496"},
     {TB "capacity=1 rate=1/s extra", "'extra': unknown key", "capacity, rate"},
     {TB "capacity = 1 rate=1/s", "capacity: has no value", "capacity=C"},
@@ -330,6 +351,24 @@ static void test_rate_formatted_reads_as_written(void **state)
     }
 }
 
+static void test_duration_formatted_has_number_and_unit(void **state)
+{
+    static const struct {
+        uint64_t us;
+        const char *text;
+    } cases[] = {
+        {1, "1us"},           {1000, "1ms"},         {1500000, "1500ms"},  {60000000, "1m"},
+        {90000000, "90s"},    {7200000000, "2h"},    {86400000000, "1d"},  {HIRATE_COST_MAX, "9007199254740991us"},
+    };
+    char text[HR_DURATION_TEXT_SIZE];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        hr_duration_format(text, cases[i].us);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,6 +380,7 @@ int main(void)
         cmocka_unit_test(test_spec_too_long_is_refused),
         cmocka_unit_test(test_spec_null_arguments_are_refused),
         cmocka_unit_test(test_rate_formatted_reads_as_written),
+        cmocka_unit_test(test_duration_formatted_has_number_and_unit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,51 +13,58 @@
 #include <string.h>
 
 enum {
-    ONE_NAME = CLI_ACQUIRE | CLI_PEEK | CLI_RESET,
-    CONNECTS = ONE_NAME | CLI_BENCH,
-    EVERY = CONNECTS | CLI_SIMULATE
+    LIMITS = CLI_ONE_NAME | CLI_SIMULATE | CLI_BENCH, /* commands that take limits */
+    ASKS = CLI_ONE_NAME | CLI_BENCH,                  /* those that may ask Redis about them */
+    EVERY = CLI_CONNECTS | CLI_SIMULATE
 };
 
 #define MAX_NAMES UINT64_C(2147483648)
 #define MAX_IN_FLIGHT UINT64_C(4194304) /* the library's largest max_pending */
 #define MAX_RATE UINT64_C(100000000)
 
+static const struct {
+    cli_command command;
+    const char *name;
+} COMMANDS[] = {
+    {CLI_ACQUIRE, "acquire"}, {CLI_PEEK, "peek"},         {CLI_RESET, "reset"},
+    {CLI_RELEASE, "release"}, {CLI_RENEW, "renew"},       {CLI_COMMIT, "commit"},
+    {CLI_REFUND, "refund"},   {CLI_SIMULATE, "simulate"}, {CLI_BENCH, "bench"},
+};
+enum { COMMAND_COUNT = sizeof COMMANDS / sizeof COMMANDS[0] };
+
 cli_command cli_command_find(const char *name)
 {
-    for (unsigned command = CLI_ACQUIRE; command <= CLI_BENCH; command *= 2)
-        if (strcmp(name, cli_command_name((cli_command)command)) == 0)
-            return (cli_command)command;
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (strcmp(name, COMMANDS[i].name) == 0)
+            return COMMANDS[i].command;
     return CLI_COMMAND_NONE;
 }
 
 const char *cli_command_name(cli_command command)
 {
-    switch (command) {
-    case CLI_ACQUIRE:
-        return "acquire";
-    case CLI_PEEK:
-        return "peek";
-    case CLI_RESET:
-        return "reset";
-    case CLI_SIMULATE:
-        return "simulate";
-    case CLI_BENCH:
-        return "bench";
-    case CLI_COMMAND_NONE:
-        break;
-    }
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (COMMANDS[i].command == command)
+            return COMMANDS[i].name;
     return "";
 }
 
-enum { ZIPF_NAMES_MOST = 50000000 }; /* their table takes 16 bytes each */
-
 /* ---------------------------------------------------------------------------------------- one setter an option -- */
 
+/* What it says is read once all is known: it may be a name in a limits file. */
 static int set_limit(cli_args *args, const char *value)
 {
-    hirate_error error;
-    if (hirate_limit_parse(value, &args->limit, args->policy, &error) != 0)
-        return cli_fail(CLI_USAGE, "--limit: %s", error.text);
+    if (args->limit_count > 0 && args->command == CLI_RESET)
+        return cli_fail(CLI_USAGE, "--limit: given twice; reset takes one limit, so reset one after the other");
+    if (args->limit_count == HIRATE_PAIRS_MAX)
+        return cli_fail(CLI_USAGE, "--limit: given more than %d times; at most %d limits a request", HIRATE_PAIRS_MAX,
+                        HIRATE_PAIRS_MAX);
+    args->specs[args->limit_count++] = value;
+    return 0;
+}
+
+static int set_limits(cli_args *args, const char *value)
+{
+    args->limits_file = value;
     return 0;
 }
 
@@ -65,6 +72,16 @@ static int set_cost(cli_args *args, const char *value)
 {
     if (!cli_parse_u64(value, strlen(value), HIRATE_COST_MAX, &args->cost))
         return cli_fail(CLI_USAGE, "--cost %s: want a whole number 0 to 9007199254740991", value);
+    return 0;
+}
+
+static int set_reserve(cli_args *args, const char *value)
+{
+    uint64_t us;
+    if (!cli_parse_duration(value, &us) || us == 0 || us > UINT64_C(1) << 52)
+        return cli_fail(CLI_USAGE, "--reserve %s: want a duration up to 52124d, such as 30s or 5m (us ms s m h d)",
+                        value);
+    args->hold_us = us;
     return 0;
 }
 
@@ -126,7 +143,9 @@ static int set_prefix(cli_args *args, const char *value)
 
 static int set_name(cli_args *args, const char *value)
 {
-    args->name = value;
+    if (args->who.count == HIRATE_PAIRS_MAX)
+        return cli_fail(CLI_USAGE, "NAME: more than %d; want one for all limits, or one for each", HIRATE_PAIRS_MAX);
+    args->who.names[args->who.count++] = (cli_name){value, strlen(value)};
     return 0;
 }
 
@@ -169,25 +188,29 @@ static int set_seconds(cli_args *args, const char *value)
 typedef struct option {
     const char *name;
     unsigned commands; /* that take it */
-    bool takes_value;
+    bool takes_value, repeats;
     int (*set)(cli_args *args, const char *value);
 } option;
 
 static const option OPTIONS[] = {
-    {"--limit", EVERY, true, set_limit},         {"--cost", CONNECTS, true, set_cost},
-    {"--redis", CONNECTS, true, set_redis},      {"--local", CONNECTS, false, set_local},
-    {"--format", EVERY, true, set_format},       {"--deadline", CONNECTS, true, set_deadline},
-    {"--loop", CONNECTS, true, set_loop},        {"--prefix", CONNECTS, true, set_prefix},
-    {"--name", ONE_NAME, true, set_name},        {"--names", CLI_BENCH, true, set_names},
-    {"--zipf", CLI_BENCH, true, set_zipf},       {"--in-flight", CLI_BENCH, true, set_in_flight},
-    {"--seconds", CLI_BENCH, true, set_seconds}, {"--rate", CLI_BENCH, true, set_rate},
+    {"--limit", LIMITS, true, true, set_limit},
+    {"--limits", LIMITS, true, false, set_limits},
+    {"--cost", ASKS, true, false, set_cost},
+    {"--reserve", CLI_ACQUIRE, true, false, set_reserve},
+    {"--redis", CLI_CONNECTS, true, false, set_redis},
+    {"--local", ASKS, false, false, set_local},
+    {"--format", EVERY, true, false, set_format},
+    {"--deadline", CLI_CONNECTS, true, false, set_deadline},
+    {"--loop", CLI_CONNECTS, true, false, set_loop},
+    {"--prefix", ASKS, true, false, set_prefix},
+    {"--name", CLI_ONE_NAME, true, true, set_name},
+    {"--names", CLI_BENCH, true, false, set_names},
+    {"--zipf", CLI_BENCH, true, false, set_zipf},
+    {"--in-flight", CLI_BENCH, true, false, set_in_flight},
+    {"--seconds", CLI_BENCH, true, false, set_seconds},
+    {"--rate", CLI_BENCH, true, false, set_rate},
 };
-enum { OPTION_COUNT = sizeof OPTIONS / sizeof OPTIONS[0], LIMIT = 0, REDIS = 2 };
-
-static bool was_given(const cli_args *args, size_t which)
-{
-    return (args->given & (UINT32_C(1) << which)) != 0;
-}
+enum { OPTION_COUNT = sizeof OPTIONS / sizeof OPTIONS[0] };
 
 /* ------------------------------------------------------------------------------------------------- reading them -- */
 
@@ -229,9 +252,7 @@ static int read_option(cli_args *args, int argc, char **argv, int *at)
                         len > 40 ? 40 : (int)len, text, cli_command_name(args->command), accepted);
     }
     const option *o = &OPTIONS[found];
-    if (was_given(args, found) && found == LIMIT)
-        return cli_fail(CLI_USAGE, "--limit: given twice; only one limit at a time is supported");
-    if (was_given(args, found))
+    if ((args->given & (UINT32_C(1) << found)) != 0 && !o->repeats)
         return cli_fail(CLI_USAGE, "%s: given twice; give it once", o->name);
     args->given |= UINT32_C(1) << found;
 
@@ -245,10 +266,28 @@ static int read_option(cli_args *args, int argc, char **argv, int *at)
     return o->set(args, value);
 }
 
-/* What stands alone: NAME, `-` or FILE. */
-static int read_operand(cli_args *args, const char *text)
+static int read_permit_operand(cli_args *args, const char *text)
 {
     const char *command = cli_command_name(args->command);
+    if (args->permits == NULL) {
+        args->permits = text;
+        return 0;
+    }
+    if (args->command != CLI_COMMIT)
+        return cli_fail(CLI_USAGE, "%s: one PERMIT only, nothing after it; several are joined by ','", command);
+    if (args->amount_text != NULL)
+        return cli_fail(CLI_USAGE, "%s: one PERMIT and one AMOUNT only; several permits are joined by ','", command);
+    if (!cli_parse_u64(text, strlen(text), HIRATE_COST_MAX, &args->amount))
+        return cli_fail(CLI_USAGE, "AMOUNT %s: want a whole number 0 to 9007199254740991", text);
+    args->amount_text = text;
+    return 0;
+}
+
+/* What stands alone: NAME, `-`, FILE, or PERMIT and AMOUNT. */
+static int read_operand(cli_args *args, const char *text)
+{
+    if ((args->command & CLI_PERMITS) != 0)
+        return read_permit_operand(args, text);
     if (args->command == CLI_BENCH)
         return cli_fail(CLI_USAGE, "bench: takes options only; names are made up, see --names");
     if (args->command == CLI_SIMULATE) {
@@ -257,83 +296,15 @@ static int read_operand(cli_args *args, const char *text)
         args->file = text;
         return 0;
     }
-    if (args->name != NULL || args->from_stdin)
-        return cli_fail(CLI_USAGE, "%s: one NAME only, given alone or with --name", command);
     if (*text == '\0')
         return cli_fail(CLI_USAGE, "NAME: empty; --name '' passes the empty name");
     if (strcmp(text, "-") != 0)
-        args->name = text;
-    else if (args->command == CLI_ACQUIRE)
-        args->from_stdin = true;
-    else
-        return cli_fail(CLI_USAGE, "NAME: %s does not read stdin; --name - passes the name -", command);
+        return set_name(args, text);
+    if (args->command != CLI_ACQUIRE)
+        return cli_fail(CLI_USAGE, "NAME: %s does not read stdin; --name - passes the name -",
+                        cli_command_name(args->command));
+    args->from_stdin = true;
     return 0;
-}
-
-/* ---------------------------------------------------------------------------------------------- checks together -- */
-
-static int check_name(cli_args *args)
-{
-    const char *command = cli_command_name(args->command);
-    if (args->from_stdin && args->name != NULL)
-        return cli_fail(CLI_USAGE, "%s: one NAME only, given alone or with --name", command);
-    if (args->from_stdin)
-        return 0;
-    if (args->name == NULL)
-        return cli_fail(CLI_USAGE, "%s: NAME is missing%s", command,
-                        args->command == CLI_ACQUIRE ? "; - reads COST<TAB>NAME lines from stdin" : "");
-    args->name_len = strlen(args->name);
-    if (args->name_len > HIRATE_NAME_MAX)
-        return cli_fail(CLI_USAGE, "NAME: %zu bytes; at most %d are accepted", args->name_len, HIRATE_NAME_MAX);
-    return 0;
-}
-
-/* The library names the field, and we the option that it came from. */
-static int fail_option(const char *given, const char *field, const char *text)
-{
-    size_t len = strlen(field);
-    return cli_fail(CLI_USAGE, "%s: %s", given, strncmp(text, field, len) == 0 ? text + len : text);
-}
-
-/* Each field against the library's own check, alone, so that the error names the option it came from. */
-static int check_client(cli_args *args)
-{
-    hirate_options options;
-    hirate_error error;
-    hirate_options_init(&options);
-    if (args->prefix != NULL) {
-        options.prefix = args->prefix;
-        if (hirate_options_check(&options, &error) != 0)
-            return fail_option("--prefix", "prefix: ", error.text);
-    }
-    if (args->local)
-        return was_given(args, REDIS) ? cli_fail(CLI_USAGE, "--redis, --local: give one of them") : 0;
-    const char *environment = getenv("HIRATE_REDIS");
-    if (args->uri == NULL && environment != NULL && *environment != '\0') {
-        args->uri = environment;
-        args->uri_from = "HIRATE_REDIS";
-    }
-    if (args->uri == NULL)
-        return 0;
-    options.uri = args->uri;
-    if (hirate_options_check(&options, &error) != 0)
-        return fail_option(args->uri_from, "uri: ", error.text);
-    return 0;
-}
-
-static int check_all(cli_args *args)
-{
-    if (!was_given(args, LIMIT))
-        return cli_fail(CLI_USAGE, "--limit is missing; such as --limit 'login token-bucket capacity=20 rate=1/3s'");
-    if (args->zipf > 0 && args->names > ZIPF_NAMES_MOST)
-        return cli_fail(CLI_USAGE, "--names %llu: with --zipf want at most %d", (unsigned long long)args->names,
-                        ZIPF_NAMES_MOST);
-    int rc = (args->command & ONE_NAME) != 0 ? check_name(args) : 0;
-    if (rc == 0 && (args->command & CONNECTS) != 0)
-        rc = check_client(args);
-    if (args->format == CLI_FORMAT_NONE)
-        args->format = args->command == CLI_SIMULATE ? CLI_TSV : CLI_TEXT;
-    return rc;
 }
 
 int cli_args_parse(cli_args *args, cli_command command, int argc, char **argv)
@@ -356,7 +327,7 @@ int cli_args_parse(cli_args *args, cli_command command, int argc, char **argv)
         if (rc != 0)
             return rc;
     }
-    return check_all(args);
+    return cli_args_check(args);
 }
 
 void cli_args_options(const cli_args *args, hirate_options *options)

@@ -2,7 +2,6 @@
 /* bench: set up a run, show its progress and sum it up. */
 #include "bench.h"
 
-#include "client.h"
 #include "say.h"
 
 #include <inttypes.h>

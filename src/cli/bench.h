@@ -2,20 +2,21 @@
 /*
  * bench: what the two ways of running a benchmark share: counts, latencies, progress and the summary.
  *
- * A run begins when its first acquire, sent alone, is answered: connecting is not measured. From then until the time
- * is over it measures; then it waits for what is in flight, and counts that, but measures it no more.
+ * A run begins when its first acquire, sent alone, is answered, and as many as asked for have been put in flight:
+ * neither connecting nor that is measured. From then until the time is over it measures; then it waits for what is in
+ * flight, and counts that, but measures it no more.
  */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
 
-#include "args.h"
+#include "client.h"
 #include "histogram.h"
 #include "names.h"
 
 typedef struct cli_bench_run {
     const cli_args *args;
     cli_names names;
-    hirate_request request;
+    cli_request request;
     int64_t begin_ns, end_ns; /* the measured part; end_ns is the planned end until it is over */
     uint64_t submitted, answered, allowed, denied;
     uint64_t errors;   /* answered without a verdict, or refused when submitted */
@@ -30,6 +31,15 @@ typedef struct cli_bench_run {
 
 /* Begin the measured part now. */
 void cli_bench_begin(cli_bench_run *run, int64_t now_ns);
+
+/* Make the request be for the next name; `text` holds it, so it stays while the request is used. */
+static inline void cli_bench_name(cli_bench_run *run, char text[HIRATE_NAME_INT_SIZE])
+{
+    cli_who who;
+    who.count = 1;
+    who.names[0] = (cli_name){text, hirate_name_u64(text, cli_names_next(&run->names))};
+    cli_request_name(&run->request, &who);
+}
 
 /* Whether it is over: the seconds have passed, or SIGINT came. */
 bool cli_bench_over(const cli_bench_run *run, int64_t now_ns);

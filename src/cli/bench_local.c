@@ -11,6 +11,7 @@
 #include <time.h>
 
 enum { BATCH = 32, TICK_NS = 1000000 };
+#define KEYS_MOST (UINT64_C(1) << 31) /* of a local engine */
 
 static void decide(cli_bench_run *run, hirate_local *local, int64_t now_us)
 {
@@ -18,9 +19,8 @@ static void decide(cli_bench_run *run, hirate_local *local, int64_t now_us)
     hirate_result result;
     hirate_error error;
     hirate_result_init(&result);
-    run->request.name = name;
-    run->request.name_len = hirate_name_u64(name, cli_names_next(&run->names));
-    int rc = hirate_local_decide(local, &run->request, now_us, &result, &error);
+    cli_bench_name(run, name);
+    int rc = hirate_local_decide(local, &run->request.request, now_us, &result, &error);
     run->submitted++;
     cli_bench_count(run, rc == 0 ? result.verdict : HIRATE_VERDICT_NONE);
     if (rc != 0)
@@ -56,7 +56,8 @@ static void open_batch(cli_bench_run *run, hirate_local *local, int64_t now_ns)
 int cli_bench_local(cli_bench_run *run)
 {
     hirate_local *local = NULL;
-    int rc = hirate_local_new(&local, (size_t)run->args->names);
+    uint64_t keys = run->args->names * run->args->limit_count;
+    int rc = hirate_local_new(&local, (size_t)(keys < KEYS_MOST ? keys : KEYS_MOST));
     if (rc != 0)
         return cli_fail(CLI_NO_VERDICT, "%s", hirate_strerror(rc));
     int64_t now = cli_monotonic_ns();

@@ -3,26 +3,27 @@
  * bench: acquires through a client.
  *
  * Closed loop (default): --in-flight acquires are outstanding; each answer submits the next. One that failed is
- * repeated from the next tick, so that an absent server is not asked in a busy loop.
+ * repeated from the next tick, so that an absent server is not asked in a busy loop. The first of them are submitted
+ * before the measured part, as a million take a good part of a second, in which nothing can be answered; their
+ * latencies count from its beginning.
  *
- * Open loop (--rate): a tick each millisecond submits what the rate wants submitted by then. Latency counts from the
- * moment each was due, not from when it got its turn, so that a stall shows up in full, and half a tick on average
- * too. At most --in-flight (default here 65,536) are outstanding; what finds no room counts as an error, submitted or
+ * Open loop (--rate): each turn of the loop submits what the rate wants submitted by then, and the loop never blocks:
+ * to be woken by a timer takes longer, on a virtual machine several times, than an answer. Latency counts from the
+ * moment each was due, not from when it got its turn, so that a stall shows up in full. At most --in-flight (default here 65,536) are outstanding; what finds no room counts as an error, submitted or
  * not.
  *
  * The clock is read once for up to CLOCK_EVERY answers of a turn: a latency may be off by the time those take, a few
  * microseconds. Slots are made once; nothing is allocated per acquire.
  *
- * States, by fields: warming up until begin_ns is set by the first answer; measuring while `measuring`; then draining
- * until nothing is in flight or drain_ns has come.
+ * States, by fields: warming up until the first answer has filled the flight and set begin_ns; measuring while
+ * `measuring`; then draining until nothing is in flight or drain_ns has come.
  */
 #include "bench.h"
-#include "client.h"
 #include "say.h"
 
 #include <stdlib.h>
 
-enum { CLOCK_EVERY = 16, OPEN_IN_FLIGHT = 65536, OPEN_TICK_US = 50, CLOSED_TICK_US = 10000 };
+enum { CLOCK_EVERY = 16, OPEN_IN_FLIGHT = 65536, OPEN_TICK_US = 0, CLOSED_TICK_US = 10000 };
 
 struct load;
 
@@ -88,10 +89,9 @@ static void submit(load *l, slot *s, int64_t since_ns)
     char name[HIRATE_NAME_INT_SIZE];
     cli_bench_run *run = l->run;
     s->since_ns = since_ns;
-    run->request.name = name;
-    run->request.name_len = hirate_name_u64(name, cli_names_next(&run->names));
-    run->request.user = s;
-    int rc = hirate_submit(l->client.h, &run->request, NULL);
+    cli_bench_name(run, name);
+    run->request.request.user = s;
+    int rc = hirate_submit(l->client.h, &run->request.request, NULL);
     if (rc == 0) {
         run->submitted++;
         l->in_flight++;
@@ -141,9 +141,17 @@ static void submit_more(load *l, int64_t now)
 
 static void begin(load *l, int64_t now)
 {
-    cli_bench_begin(l->run, now);
+    if (l->run->args->rate == 0)
+        submit_idle(l, now);
+    l->clock_uses = 0;
+    cli_bench_begin(l->run, turn_clock(l));
     l->measuring = true;
-    submit_more(l, now);
+}
+
+/* From the beginning of the measured part, for what was submitted before it. */
+static int64_t latency_of(const load *l, const slot *s, int64_t now)
+{
+    return now - (s->since_ns > l->run->begin_ns ? s->since_ns : l->run->begin_ns);
 }
 
 /* Stop measuring and submitting; what is in flight is answered by its deadline. */
@@ -172,7 +180,7 @@ static void on_answer(hirate *h, const hirate_result *result, void *user)
         cli_bench_note(l->run, *result->reason != '\0' ? result->reason : hirate_strerror(result->error));
     } else if (l->measuring) {
         l->run->measured++;
-        cli_histogram_add(&l->run->latency, now - s->since_ns);
+        cli_histogram_add(&l->run->latency, latency_of(l, s, now));
     }
     if (l->measuring && result->verdict != HIRATE_VERDICT_NONE && l->run->args->rate == 0) {
         submit(l, s, now);
@@ -251,7 +259,7 @@ int cli_bench_redis(cli_bench_run *run)
 {
     uint64_t count = run->args->in_flight != 0 ? run->args->in_flight : run->args->rate > 0 ? OPEN_IN_FLIGHT : 256;
     load l = {.run = run};
-    run->request.cb = on_answer;
+    run->request.request.cb = on_answer;
     int rc = open_load(&l, count);
     if (rc == 0) {
         submit(&l, take_idle(&l), cli_monotonic_ns());

@@ -45,12 +45,28 @@ void cli_client_close(cli_client *client)
     memset(client, 0, sizeof *client);
 }
 
-void cli_request_init(hirate_request *request, const cli_args *args, enum hirate_op op)
+void cli_request_init(cli_request *request, const cli_args *args, enum hirate_op op)
 {
-    hirate_request_init(request);
-    request->op = op;
-    request->limit = &args->limit;
-    request->name = args->name;
-    request->name_len = args->name_len;
-    request->cost = args->cost;
+    hirate_request_init(&request->request);
+    request->request.op = op;
+    request->request.cost = args->cost;
+    request->request.limit = &args->limits[0];
+    request->request.hold_us = args->hold_us;
+    if (args->limit_count > 1) {
+        request->request.more = request->more;
+        request->request.more_count = args->limit_count - 1;
+    }
+    for (size_t i = 1; i < args->limit_count; i++)
+        request->more[i - 1] = (hirate_pair){.limit = &args->limits[i]};
+}
+
+void cli_request_name(cli_request *request, const cli_who *who)
+{
+    request->request.name = who->names[0].bytes;
+    request->request.name_len = who->names[0].len;
+    for (size_t i = 0; i < request->request.more_count; i++) {
+        const cli_name *name = cli_who_at(who, i + 1);
+        request->more[i].name = name->bytes;
+        request->more[i].name_len = name->len;
+    }
 }

@@ -28,12 +28,22 @@ void cli_client_drop(cli_client *client);
 /* Free the client, which answers what is still pending, and the loop. The handles on it must be freed before. */
 void cli_client_close(cli_client *client);
 
-/* The request the options describe, but for callback and user. */
-void cli_request_init(hirate_request *request, const cli_args *args, enum hirate_op op);
+/* A request under all of the limits, and what it points to: it stays where it was set up. */
+typedef struct cli_request {
+    hirate_request request;
+    hirate_pair more[HIRATE_PAIRS_MAX - 1];
+} cli_request;
+
+/* The request the options describe, but for names, callback and user. */
+void cli_request_init(cli_request *request, const cli_args *args, enum hirate_op op);
+
+/* Ask for *who, whose names are not copied. */
+void cli_request_name(cli_request *request, const cli_who *who);
 
 /* What the commands do. Each returns the exit status. */
-int cli_one(const cli_args *args);    /* acquire, peek, reset of one name */
-int cli_stream(const cli_args *args); /* acquire - */
+int cli_one(const cli_args *args);     /* acquire, peek, reset of one name */
+int cli_stream(const cli_args *args);  /* acquire - */
+int cli_permits(const cli_args *args); /* release, renew, commit, refund */
 int cli_simulate(const cli_args *args);
 int cli_bench(const cli_args *args);
 

@@ -50,7 +50,8 @@ static char row_letter(unsigned char byte)
     return byte == '\\' ? '\\' : byte == '\t' ? 't' : byte == '\n' ? 'n' : byte == '\r' ? 'r' : '\0';
 }
 
-size_t cli_escape_row(char *out, const void *name, size_t len)
+/* `apart`: a byte that is escaped too, or 0 for none further. */
+static size_t escape(char *out, const void *name, size_t len, unsigned char apart)
 {
     const unsigned char *s = name;
     char *o = out;
@@ -62,7 +63,7 @@ size_t cli_escape_row(char *out, const void *name, size_t len)
             *o++ = '\\';
             *o++ = letter;
             i++;
-        } else if (valid == 0 || c1 || s[i] < 0x20 || s[i] == 0x7f) {
+        } else if (valid == 0 || c1 || s[i] < 0x20 || s[i] == 0x7f || s[i] == apart) {
             /* The second byte of a control character is alone next time round, so not valid, so escaped too. */
             o = put_hex(o, "\\x", s[i++]);
         } else {
@@ -72,6 +73,16 @@ size_t cli_escape_row(char *out, const void *name, size_t len)
         }
     }
     return (size_t)(o - out);
+}
+
+size_t cli_escape_row(char *out, const void *name, size_t len)
+{
+    return escape(out, name, len, 0);
+}
+
+size_t cli_escape_item(char *out, const void *name, size_t len)
+{
+    return escape(out, name, len, ',');
 }
 
 size_t cli_escape_json(char *out, const void *name, size_t len)

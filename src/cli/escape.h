@@ -17,7 +17,10 @@
 /* Write the row form of name[0 … len) to `out`, which holds 4·len bytes. No NUL. Returns the length written. */
 size_t cli_escape_row(char *out, const void *name, size_t len);
 
-/* The same for the inside of a JSON string; `out` holds 6·len bytes. */
+/* The same for one of several names joined by ',': its own commas become \x2c. */
+size_t cli_escape_item(char *out, const void *name, size_t len);
+
+/* The row form's sibling for the inside of a JSON string; `out` holds 6·len bytes. */
 size_t cli_escape_json(char *out, const void *name, size_t len);
 
 /* Undo cli_escape_row(): `\\ \t \n \r \xHH` (either case), every other byte itself. Returns NULL and *out_len, at most

@@ -3,13 +3,14 @@
  * The hirate command line tool, on the public API only.
  *
  *     main       which command                 client   loop and hirate client
- *     args       the command line              loops    event loops, loop_*.c one each
+ *     args       the command line, check too   loops    event loops, loop_*.c one each
  *     help       --help                        lines    requests from stdin or a file
- *     say        errors, stdout, numbers       row      answers as text, tsv, json
- *     escape     names as text
+ *     say        errors, stdout, numbers       who      the names of a request
+ *     escape     names as text                 row      answers as text, tsv, json; answer: kept for that
  *
  *     one        acquire, peek, reset          simulate
  *     stream     acquire -                     bench    bench_redis, bench_local, names, histogram
+ *     permits    release, renew, commit, refund
  */
 #include "client.h"
 #include "help.h"
@@ -21,14 +22,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COMMANDS "acquire, peek, reset, simulate, bench, --help or --version"
+#define COMMANDS "acquire, peek, reset, release, renew, commit, refund, simulate, bench, --help or --version"
 
 static int run(const cli_args *args)
 {
     if (args->help) {
         cli_help(args->command);
-        return cli_flush() ? CLI_ALLOWED : CLI_USAGE;
+        return cli_flush() ? CLI_ALLOWED : CLI_NO_VERDICT;
     }
+    if ((args->command & CLI_PERMITS) != 0)
+        return cli_permits(args);
     switch (args->command) {
     case CLI_SIMULATE:
         return cli_simulate(args);
@@ -49,7 +52,7 @@ static int run_without_command(const char *text)
         /* What looks like anything else may be an URI with a password, out of place. */
         return cli_fail(CLI_USAGE, "%s: no such command; want %s",
                         text[strspn(text, "abcdefghijklmnopqrstuvwxyz-")] == '\0' ? text : "COMMAND", COMMANDS);
-    return cli_flush() ? CLI_ALLOWED : CLI_USAGE;
+    return cli_flush() ? CLI_ALLOWED : CLI_NO_VERDICT;
 }
 
 /* A descriptor that was closed for us must not become a socket that rows or error lines then go to. The one put in

@@ -2,26 +2,24 @@
 /*
  * row: one answer as one line on stdout, in the form asked for.
  *
- * tsv   time_us cost name verdict remaining retry_after_ms reset_ms delay_ms source charge
+ * tsv   time_us cost name verdict remaining retry_after_ms reset_ms delay_ms source charge bound shadow-denied permit
  * json  one object with these as keys; null for what is unknown, "never" as a string
  * text  allowed login 203.0.113.9: 19 left, full again in 3 s
+ *
+ * simulate's rows end with delay_ms. Several names are joined by ',' in the column name, each written as in tsv, with a
+ * comma of its own as \x2c; in json too, so that what a reader of json gets is the column of tsv.
  *
  * Lines go into stdout's buffer; the caller flushes.
  */
 #ifndef CLI_ROW_H
 #define CLI_ROW_H
 
-#include <hirate/hirate.h>
-#include <stdbool.h>
-
-typedef enum cli_format { CLI_FORMAT_NONE = 0, CLI_TEXT, CLI_TSV, CLI_JSON } cli_format;
+#include "answer.h"
 
 typedef struct cli_row {
-    cli_format format;
-    bool decided_by;  /* with the columns source and charge */
-    const void *name; /* name_len <= HIRATE_NAME_MAX */
-    size_t name_len;
-    const hirate_result *result; /* reason is not read */
+    const cli_args *args;
+    const cli_who *who;
+    const cli_answer *answer; /* of simulate's only the result is read */
 } cli_row;
 
 /* Write the row of an acquire or a peek, with a verdict or an error. */
@@ -30,13 +28,7 @@ void cli_row_write(const cli_row *row);
 /* Write a reset's `used` or `unused`; in JSON {"name":…,"result":"used"}. */
 void cli_row_write_reset(const cli_row *row);
 
-/* An answer that never reached a client: `error`, none, not charged. *result needs no preparation. */
-void cli_result_refused(hirate_result *result, const hirate_request *request, int error);
-
-/* 0, 1 or 3: what one answer makes the exit status. */
-int cli_result_status(const hirate_result *result);
-
-/* Say on stderr why a request has no verdict. `reason` NULL or empty: the error's own text. */
-void cli_result_explain(const cli_row *row, const char *reason);
+/* Say on stderr why a request has no verdict; `line`, where it came from stdin, is the number of its line, else 0. */
+void cli_row_explain(const cli_row *row, uint64_t line);
 
 #endif

@@ -11,7 +11,8 @@
 
 enum { LINE_SIZE = 1024, STDOUT_BUFFER = 1 << 16 };
 
-/* A URI in the wrong place may hold a password: what stands before its '@' is not shown. Our own forms, "redis://[[user]…", are. */
+/* A URI in the wrong place may hold a password: what stands before its '@' is not shown. Our own forms,
+ * "redis://[[user]…", are. */
 static void hide_credentials(char *line)
 {
     for (char *c = strstr(line, "://"); c != NULL; c = strstr(c, "://")) {

@@ -2,6 +2,7 @@
 /* simulate: decide recorded requests on a virtual clock, without Redis. */
 #include "client.h"
 #include "lines.h"
+#include "row.h"
 #include "say.h"
 
 #include <errno.h>
@@ -16,28 +17,32 @@
 typedef struct simulation {
     const cli_args *args;
     hirate_local *local;
-    hirate_request request;
+    cli_request request;
     cli_lines lines;
     cli_asked asked;
+    cli_answer answer; /* the result alone is used: a row has no more */
     int status;
 } simulation;
 
+/* The line read last cannot be decided. */
+static void refuse(simulation *s, const char *why)
+{
+    cli_complain("line %" PRIu64 ": %s", s->lines.number, why);
+    s->status = CLI_USAGE;
+}
+
 static void decide(simulation *s)
 {
-    hirate_result result;
     hirate_error error = {.text = ""};
-    hirate_result_init(&result);
-    s->request.name = s->asked.name;
-    s->request.name_len = s->asked.name_len;
-    s->request.cost = s->asked.cost;
-    int rc = hirate_local_decide(s->local, &s->request, (int64_t)s->asked.time_us, &result, &error);
-    if (rc != 0) {
-        cli_complain("line %" PRIu64 ": %s", s->lines.number, *error.text != '\0' ? error.text : hirate_strerror(rc));
-        s->status = CLI_USAGE;
-        return;
-    }
-    cli_row row = {s->args->format, false, s->asked.name, s->asked.name_len, &result};
-    cli_row_write(&row);
+    cli_row row = {s->args, &s->asked.who, &s->answer};
+    cli_request_name(&s->request, &s->asked.who);
+    s->request.request.cost = s->asked.cost;
+    hirate_result_init(&s->answer.result);
+    int rc = hirate_local_decide(s->local, &s->request.request, (int64_t)s->asked.time_us, &s->answer.result, &error);
+    if (rc != 0)
+        refuse(s, *error.text != '\0' ? error.text : hirate_strerror(rc));
+    else
+        cli_row_write(&row);
 }
 
 static void read_line(simulation *s, cli_line what, const char *line, size_t len)
@@ -47,10 +52,12 @@ static void read_line(simulation *s, cli_line what, const char *line, size_t len
         s->status = CLI_USAGE;
     } else if (len > 0 && line[0] == '#') {
         return;
-    } else if (cli_lines_parse_timed(&s->lines, line, len, &s->asked)) {
-        decide(s);
-    } else {
+    } else if (!cli_lines_parse_timed(&s->lines, line, len, &s->asked)) {
         s->status = CLI_USAGE;
+    } else if (cli_args_clash(s->args, &s->asked.who) != s->args->limit_count) {
+        refuse(s, CLI_CLASH);
+    } else {
+        decide(s);
     }
 }
 
@@ -66,7 +73,7 @@ static int run(simulation *s)
         }
         /* Rows decided so far go out before a read that may wait: a program at the other end may want them. */
         if (!cli_flush())
-            return CLI_USAGE;
+            return CLI_NO_VERDICT;
         if (s->lines.at_end)
             return s->status;
         if (!cli_lines_wait(&s->lines) || !cli_lines_fill(&s->lines))
@@ -87,7 +94,7 @@ int cli_simulate(const cli_args *args)
     } else {
         s->args = args;
         cli_request_init(&s->request, args, HIRATE_OP_ACQUIRE);
-        cli_lines_init(&s->lines, fd);
+        cli_lines_init(&s->lines, fd, args->limit_count);
         status = run(s);
     }
     if (s != NULL)

@@ -11,9 +11,11 @@
  */
 #include "client.h"
 #include "lines.h"
+#include "row.h"
 #include "say.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,23 +32,26 @@ struct stream;
 typedef struct slot {
     struct stream *stream;
     bool answered;
-    hirate_result result; /* its pointers are not used, but for policy, which is set to the limit's own */
-    size_t name_len;
-    unsigned char name[HIRATE_NAME_MAX];
+    uint64_t line; /* that asks */
+    cli_answer answer;
+    cli_who who;
+    unsigned char *names; /* of who */
 } slot;
 
 typedef struct stream {
     const cli_args *args;
     cli_client client;
-    hirate_request request;
+    cli_request request;
     void *watch, *timer, *defer;
     bool watching; /* the watch is on */
     bool waits;    /* a request was refused (overload) and is kept in asked until an answer makes room */
     bool malformed, no_verdict;
+    bool unwritten;    /* stdout is gone */
     bool closing;      /* the loop has ended: late answers are not written */
     size_t head, tail; /* count up for ever; the slot is ring[i % WINDOW] */
     cli_asked asked;
     cli_lines lines;
+    char *texts; /* names and permits of all slots */
     slot ring[WINDOW];
 } stream;
 
@@ -54,58 +59,105 @@ typedef struct stream {
 
 static void advance(stream *s);
 
-static void write_slot(stream *s, slot *at)
+static cli_row row_of(const slot *at)
 {
-    cli_row row = {s->args->format, true, at->name, at->name_len, &at->result};
+    return (cli_row){at->stream->args, &at->who, &at->answer};
+}
+
+static void write_slot(slot *at)
+{
+    cli_row row = row_of(at);
     cli_row_write(&row);
     at->answered = false;
 }
 
-static void keep_answer(stream *s, slot *at, const hirate_result *result, const char *reason)
+/* Once the slot has its answer. */
+static void note_answer(slot *at)
 {
-    cli_row row = {s->args->format, true, at->name, at->name_len, result};
-    at->result = *result;
-    at->result.policy = s->args->limit.policy;
+    stream *s = at->stream;
+    cli_row row = row_of(at);
     at->answered = true;
-    if (result->error == 0)
+    if (at->answer.result.error == 0)
         return;
     s->no_verdict = true;
     if (!s->closing)
-        cli_result_explain(&row, reason);
+        cli_row_explain(&row, at->line);
+}
+
+/* False, with no more to be done, when stdout is gone. */
+static bool flush_rows(stream *s)
+{
+    s->unwritten = s->unwritten || !cli_flush();
+    return !s->unwritten;
 }
 
 static void on_answer(hirate *h, const hirate_result *result, void *user)
 {
     (void)h;
     slot *at = user;
-    keep_answer(at->stream, at, result, result->reason);
+    cli_answer_keep(&at->answer, at->stream->args, result, result->reason);
+    note_answer(at);
     if (!at->stream->closing && at->stream->client.loop.defer_set(at->stream->defer) != 0)
         advance(at->stream);
 }
 
 /* ------------------------------------------------------------------------------------------------- submitting -- */
 
+/* Put what the line asks for, s->asked, into a slot and the request. */
+static void prepare(stream *s, slot *at)
+{
+    at->line = s->lines.number;
+    cli_who_copy(&at->who, at->names, &s->asked.who);
+    cli_request_name(&s->request, &at->who);
+    s->request.request.cost = s->asked.cost;
+    s->request.request.user = at;
+}
+
+/* A request that is refused at once is a malformed line if its arguments are wrong, and else has no verdict. */
+static void refuse(stream *s, slot *at, int rc, const char *reason)
+{
+    if (rc == HIRATE_EINVAL) {
+        cli_complain("line %" PRIu64 ": %s", at->line, reason);
+        s->malformed = true;
+        return;
+    }
+    cli_answer_refuse(&at->answer, s->args, &s->request.request, rc, reason);
+    note_answer(at);
+}
+
 /* Submit s->asked from the slot at the tail. False: there is no room, try again after an answer. */
 static bool submit(stream *s)
 {
     slot *at = &s->ring[s->tail % WINDOW];
-    at->stream = s;
-    at->name_len = s->asked.name_len;
-    memcpy(at->name, s->asked.name, at->name_len);
-    s->request.name = at->name;
-    s->request.name_len = at->name_len;
-    s->request.cost = s->asked.cost;
-    s->request.user = at;
-    int rc = hirate_submit(s->client.h, &s->request, NULL);
+    prepare(s, at);
+    int rc = hirate_submit(s->client.h, &s->request.request, NULL);
     if (rc == HIRATE_EOVERLOAD && s->head != s->tail)
         return false;
-    s->tail++;
-    if (rc != 0) {
-        hirate_result refused;
-        cli_result_refused(&refused, &s->request, rc);
-        keep_answer(s, at, &refused, hirate_last_error(s->client.h));
-    }
+    if (rc != 0)
+        refuse(s, at, rc, hirate_last_error(s->client.h));
+    if (rc != HIRATE_EINVAL)
+        s->tail++;
     return true;
+}
+
+static bool clashes(const stream *s)
+{
+    if (cli_args_clash(s->args, &s->asked.who) == s->args->limit_count)
+        return false;
+    cli_complain("line %" PRIu64 ": %s", s->lines.number, CLI_CLASH);
+    return true;
+}
+
+/* Read one line into s->asked. False: it is malformed, which has been said. */
+static bool read_request(stream *s, cli_line what, const char *line, size_t len)
+{
+    bool read = false;
+    if (what == CLI_LINE_TOO_LONG)
+        cli_lines_too_long(&s->lines);
+    else if (cli_lines_parse(&s->lines, line, len, &s->asked))
+        read = !clashes(s);
+    s->malformed = s->malformed || !read;
+    return read;
 }
 
 /* Submit buffered lines while there is room. True: more input is wanted. */
@@ -120,11 +172,7 @@ static bool submit_lines(stream *s)
         cli_line what = cli_lines_next(&s->lines, &line, &len);
         if (what == CLI_LINE_NONE)
             return !s->lines.at_end;
-        if (what == CLI_LINE_TOO_LONG)
-            cli_lines_too_long(&s->lines);
-        if (what == CLI_LINE_TOO_LONG || !cli_lines_parse(&s->lines, line, len, &s->asked))
-            s->malformed = true;
-        else if (!submit(s))
+        if (read_request(s, what, line, len) && !submit(s))
             return !(s->waits = true);
     }
     return false;
@@ -151,11 +199,10 @@ static void advance(stream *s)
     bool wanted;
     do {
         while (s->head != s->tail && s->ring[s->head % WINDOW].answered)
-            write_slot(s, &s->ring[s->head++ % WINDOW]);
+            write_slot(&s->ring[s->head++ % WINDOW]);
         wanted = submit_lines(s);
     } while (s->head != s->tail && s->ring[s->head % WINDOW].answered);
-    if (!cli_flush()) {
-        s->no_verdict = true;
+    if (!flush_rows(s)) {
         cli_client_stop(&s->client);
     } else if (s->lines.at_end && s->head == s->tail) {
         cli_client_stop(&s->client);
@@ -243,7 +290,7 @@ static void close_input(stream *s)
 
 static void run_redis(stream *s)
 {
-    s->request.cb = on_answer;
+    s->request.request.cb = on_answer;
     int rc = cli_client_open(&s->client, s->args, WINDOW);
     if (rc != 0)
         cli_fail(CLI_NO_VERDICT, "%s", hirate_strerror(rc));
@@ -260,25 +307,16 @@ static void decide(stream *s, hirate_local *local)
     hirate_result result;
     hirate_error error = {.text = ""};
     hirate_result_init(&result);
-    at->name_len = s->request.name_len = s->asked.name_len;
-    memcpy(at->name, s->asked.name, at->name_len);
-    s->request.name = at->name;
-    s->request.cost = s->asked.cost;
-    int rc = hirate_local_decide(local, &s->request, cli_realtime_us(), &result, &error);
-    if (rc != 0)
-        cli_result_refused(&result, &s->request, rc);
-    keep_answer(s, at, &result, error.text);
-    write_slot(s, at);
-}
-
-static void decide_line(stream *s, hirate_local *local, cli_line what, const char *line, size_t len)
-{
-    if (what == CLI_LINE_TOO_LONG)
-        cli_lines_too_long(&s->lines);
-    if (what == CLI_LINE_READ && cli_lines_parse(&s->lines, line, len, &s->asked))
-        decide(s, local);
-    else
-        s->malformed = true;
+    prepare(s, at);
+    int rc = hirate_local_decide(local, &s->request.request, cli_realtime_us(), &result, &error);
+    if (rc == 0) {
+        cli_answer_keep(&at->answer, s->args, &result, NULL);
+        note_answer(at);
+    } else {
+        refuse(s, at, rc, error.text);
+    }
+    if (at->answered)
+        write_slot(at);
 }
 
 /* No loop here: a decision takes no time, so reading may block once the rows are out. */
@@ -289,38 +327,70 @@ static void run_local(stream *s, hirate_local *local)
         size_t len;
         cli_line what = cli_lines_next(&s->lines, &line, &len);
         if (what != CLI_LINE_NONE) {
-            decide_line(s, local, what, line, len);
+            if (read_request(s, what, line, len))
+                decide(s, local);
             continue;
         }
-        bool written = cli_flush();
-        if (written && s->lines.at_end)
+        if (!flush_rows(s) || s->lines.at_end)
             return;
-        if (written && cli_lines_wait(&s->lines) && cli_lines_fill(&s->lines))
+        if (cli_lines_wait(&s->lines) && cli_lines_fill(&s->lines))
             continue;
         s->no_verdict = true;
-        if (written)
-            cli_fail(CLI_NO_VERDICT, "stdin: %s", strerror(errno));
+        cli_fail(CLI_NO_VERDICT, "stdin: %s", strerror(errno));
         return;
     }
 }
 
-int cli_stream(const cli_args *args)
+/* One with its ring ready, or NULL without memory. */
+static stream *stream_new(const cli_args *args)
 {
+    size_t names = args->limit_count * HIRATE_NAME_MAX, room = cli_answer_room(args);
     stream *s = calloc(1, sizeof *s);
-    hirate_local *local = NULL;
-    if (s == NULL || (args->local && hirate_local_new(&local, (size_t)1 << 31) != 0)) {
+    char *texts = malloc(WINDOW * (names + room));
+    if (s == NULL || texts == NULL) {
         free(s);
-        return cli_fail(CLI_NO_VERDICT, "%s", hirate_strerror(HIRATE_ENOMEM));
+        free(texts);
+        return NULL;
     }
     s->args = args;
+    s->texts = texts;
+    for (size_t i = 0; i < WINDOW; i++) {
+        char *own = texts + i * (names + room);
+        s->ring[i].stream = s;
+        s->ring[i].names = (unsigned char *)own;
+        cli_answer_init(&s->ring[i].answer, own + names, room);
+    }
     cli_request_init(&s->request, args, HIRATE_OP_ACQUIRE);
-    cli_lines_init(&s->lines, STDIN_FILENO);
+    cli_lines_init(&s->lines, STDIN_FILENO, args->limit_count);
+    return s;
+}
+
+static void stream_free(stream *s)
+{
+    if (s != NULL)
+        free(s->texts);
+    free(s);
+}
+
+static int status_of(const stream *s)
+{
+    return s->unwritten ? CLI_NO_VERDICT : s->malformed ? CLI_USAGE : s->no_verdict ? CLI_NO_VERDICT : CLI_ALLOWED;
+}
+
+int cli_stream(const cli_args *args)
+{
+    stream *s = stream_new(args);
+    hirate_local *local = NULL;
+    if (s == NULL || (args->local && hirate_local_new(&local, (size_t)1 << 31) != 0)) {
+        stream_free(s);
+        return cli_fail(CLI_NO_VERDICT, "%s", hirate_strerror(HIRATE_ENOMEM));
+    }
     if (local != NULL)
         run_local(s, local);
     else
         run_redis(s);
     hirate_local_free(local);
-    int status = s->malformed ? CLI_USAGE : s->no_verdict ? CLI_NO_VERDICT : CLI_ALLOWED;
-    free(s);
+    int status = status_of(s);
+    stream_free(s);
     return status;
 }

@@ -22,7 +22,9 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #else
 int fuzz_escape(const uint8_t *data, size_t size);
+int fuzz_limits(const uint8_t *data, size_t size);
 int fuzz_lines(const uint8_t *data, size_t size);
+int fuzz_permit(const uint8_t *data, size_t size);
 int fuzz_refusal(const uint8_t *data, size_t size);
 int fuzz_reply(const uint8_t *data, size_t size);
 int fuzz_spec(const uint8_t *data, size_t size);

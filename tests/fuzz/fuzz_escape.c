@@ -25,6 +25,12 @@ int FUZZ_TARGET(escape)(const uint8_t *data, size_t size)
     FUZZ_CHECK(cli_unescape(back, sizeof back, row, row_len, &len) == NULL);
     FUZZ_CHECK(len == size && (!size || memcmp(back, data, size) == 0));
 
+    row_len = cli_escape_item(row, data, size);
+    FUZZ_CHECK(row_len <= 4 * size && memchr(row, ',', row_len) == NULL);
+    check_row(row, row_len);
+    FUZZ_CHECK(cli_unescape(back, sizeof back, row, row_len, &len) == NULL);
+    FUZZ_CHECK(len == size && (!size || memcmp(back, data, size) == 0));
+
     size_t json_len = cli_escape_json(json, data, size);
     FUZZ_CHECK(json_len <= 6 * size);
     check_row(json, json_len);

@@ -26,14 +26,19 @@ static void speak(int kept)
     close(kept);
 }
 
-static void check_asked(const cli_asked *asked)
+static void check_asked(const cli_lines *lines, const cli_asked *asked)
 {
+    const unsigned char *at = asked->bytes;
     FUZZ_CHECK(asked->cost <= HIRATE_COST_MAX && asked->time_us <= HIRATE_COST_MAX);
-    FUZZ_CHECK(asked->name_len <= HIRATE_NAME_MAX);
+    FUZZ_CHECK(asked->who.count == 1 || asked->who.count == lines->limits);
+    for (size_t i = 0; i < asked->who.count; i++) {
+        FUZZ_CHECK(asked->who.names[i].bytes == at && asked->who.names[i].len <= HIRATE_NAME_MAX);
+        at += asked->who.names[i].len;
+    }
 }
 
 /* What the next line is by a plain look; *at moves past it. */
-static cli_line look(const uint8_t *data, size_t size, size_t *at, const uint8_t **line, size_t *len)
+static cli_line look(const uint8_t *data, size_t size, size_t longest, size_t *at, const uint8_t **line, size_t *len)
 {
     if (*at == size)
         return CLI_LINE_NONE;
@@ -41,7 +46,7 @@ static cli_line look(const uint8_t *data, size_t size, size_t *at, const uint8_t
     *line = data + *at;
     *len = newline ? (size_t)(newline - *line) : size - *at;
     *at += *len + (newline != NULL);
-    return *len > CLI_LINE_MAX ? CLI_LINE_TOO_LONG : CLI_LINE_READ;
+    return *len > longest ? CLI_LINE_TOO_LONG : CLI_LINE_READ;
 }
 
 static void read_all(cli_lines *lines, const uint8_t *data, size_t size, int into, size_t piece)
@@ -49,7 +54,7 @@ static void read_all(cli_lines *lines, const uint8_t *data, size_t size, int int
     size_t at = 0, written = 0;
     const uint8_t *expected;
     size_t expected_len;
-    cli_asked asked;
+    static cli_asked asked;
 
     for (;;) {
         const char *line;
@@ -65,30 +70,39 @@ static void read_all(cli_lines *lines, const uint8_t *data, size_t size, int int
             FUZZ_CHECK(cli_lines_fill(lines));
             continue;
         }
-        FUZZ_CHECK(got == look(data, size, &at, &expected, &expected_len));
+        FUZZ_CHECK(got == look(data, size, lines->longest, &at, &expected, &expected_len));
         if (got == CLI_LINE_NONE)
             break;
         if (got == CLI_LINE_TOO_LONG)
             continue;
         FUZZ_CHECK(len == expected_len && memcmp(line, expected, len) == 0);
         if (cli_lines_parse(lines, line, len, &asked))
-            check_asked(&asked);
+            check_asked(lines, &asked);
         if (cli_lines_parse_timed(lines, line, len, &asked))
-            check_asked(&asked);
+            check_asked(lines, &asked);
     }
+}
+
+/* The input in pieces, as requests under so many limits. */
+static void read_as(size_t limits, const uint8_t *data, size_t size, size_t piece)
+{
+    static cli_lines lines;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return;
+    cli_lines_init(&lines, ends[0], limits);
+    read_all(&lines, data, size, ends[1], piece);
+    close(ends[0]);
 }
 
 int FUZZ_TARGET(lines)(const uint8_t *data, size_t size)
 {
-    static cli_lines lines;
-    int ends[2];
-    if (size < 1 || pipe2(ends, O_CLOEXEC) != 0)
+    if (size < 1)
         return 0;
     size_t piece = (size_t)data[0] * 256 + 1; /* at most what a pipe takes at once */
     int kept = silence();
-    cli_lines_init(&lines, ends[0]);
-    read_all(&lines, data + 1, size - 1, ends[1], piece);
+    read_as(1, data + 1, size - 1, piece);
+    read_as(2 + data[0] % (HIRATE_PAIRS_MAX - 1), data + 1, size - 1, piece);
     speak(kept);
-    close(ends[0]);
     return 0;
 }

@@ -94,8 +94,8 @@ static inline hr_request *add(fixture *f, enum hirate_op op, size_t limit, size_
     memset(request, 0, sizeof *request);
     request->op = (uint8_t)op;
     request->cost = cost;
-    assert_int_equal(hr_limits_use(&f->limits, &LIMITS[limit], &request->limit, NULL), 0);
-    assert_int_equal(hr_batch_add(&f->batch, request, NAME[name], strlen(NAME[name])), 0);
+    assert_int_equal(hr_limits_use(&f->limits, &LIMITS[limit], &request->ticket.limit, NULL), 0);
+    assert_int_equal(hr_batch_add(&f->batch, request, &(hr_name){NAME[name], strlen(NAME[name])}), 0);
     assert_int_equal(request->state, HR_REQUEST_WAITING);
     f->used[index_of(f, request)] = true;
     f->key_of[index_of(f, request)] = key;
@@ -106,7 +106,7 @@ static inline hr_request *add(fixture *f, enum hirate_op op, size_t limit, size_
 /* The request is answered: its place and its use of the limit are free. */
 static inline void forget(fixture *f, hr_request *request)
 {
-    hr_limits_done(&f->limits, request->limit);
+    hr_limits_done(&f->limits, request->ticket.limit);
     request->state = HR_REQUEST_FREE;
     f->used[index_of(f, request)] = false;
 }
@@ -227,14 +227,14 @@ static inline void check_call_entry(fixture *f, const hr_call *call, const hr_ca
         assert_ptr_equal(item->request, q->list[i]);
         assert_int_equal(item->request->state, HR_REQUEST_CALLED);
         assert_true(item->cost == q->list[i]->cost && item->op == q->list[i]->op);
-        assert_ptr_equal(q->list[i]->limit, entry->limit);
+        assert_ptr_equal(q->list[i]->ticket.limit, entry->limit);
         assert_true(entry->count == 1 || item->op != HIRATE_OP_RESET);
     }
     q->count -= entry->count;
     memmove(&q->list[0], &q->list[entry->count], q->count * sizeof q->list[0]);
     /* It ends at a barrier, or at the end of the call. */
     assert_true(q->count == 0 || first->op == HIRATE_OP_RESET || q->list[0]->op == HIRATE_OP_RESET ||
-                q->list[0]->limit != first->limit || call->item_count == f->batch.item_most);
+                q->list[0]->ticket.limit != first->ticket.limit || call->item_count == f->batch.item_most);
 }
 
 static inline void check_call(fixture *f, const hr_call *call)
@@ -277,8 +277,8 @@ static inline uint32_t resets_of(const fixture *f, const hr_key *key)
 {
     uint32_t resets = 0;
 
-    for (const hr_request *request = key->first; request; request = request->next)
-        resets += request->op == HIRATE_OP_RESET;
+    for (const hr_ticket *ticket = key->first; ticket; ticket = ticket->next)
+        resets += ticket->request->op == HIRATE_OP_RESET;
     for (size_t c = 0; c < f->in_flight_count; c++) {
         const hr_call *call = f->in_flight[c];
         for (uint32_t i = 0; i < call->key_count; i++)

@@ -37,6 +37,7 @@ struct server {
     pid_t pid;   /* 0: not running */
     server_options options;
     int version;
+    bool valkey;
     int port;
     bool ipv6;
     char dir[64];
@@ -185,8 +186,8 @@ static void map_clock(server *s)
     s->clock = map;
 }
 
-/* From `… server v=7.0.15 …`. */
-static int ask_version(void)
+/* From `Redis server v=7.0.15 …`, `Valkey server v=8.1.1 …`. */
+static void ask_version(server *s)
 {
     char command[4200], line[256] = "";
     snprintf(command, sizeof command, "'%s' --version", program());
@@ -198,7 +199,8 @@ static int ask_version(void)
     int major = 0, minor = 0;
     if (!at || sscanf(at, "v=%d.%d", &major, &minor) != 2)
         die(NULL, "the server program's version is not understood");
-    return major * 100 + minor;
+    s->version = major * 100 + minor;
+    s->valkey = strncmp(line, "Valkey", 6) == 0;
 }
 
 static void add(const char **argv, size_t *argc, const char *name, const char *value)
@@ -366,7 +368,7 @@ server *server_start(const server_options *options)
         s->options = *options;
     s->owner = getpid();
     s->admin.fd = -1;
-    s->version = ask_version();
+    ask_version(s);
     snprintf(s->password, sizeof s->password, "%s", s->options.password ? s->options.password : "");
     const char *tmp = getenv("TMPDIR");
     snprintf(s->dir, sizeof s->dir, "%s/hirate-XXXXXX", tmp && *tmp && strlen(tmp) < 40 ? tmp : "/tmp");
@@ -557,9 +559,15 @@ int64_t server_info(server *s, const char *section, const char *field)
     return 0;
 }
 
+int64_t server_expiry_spare_ms(const server *s)
+{
+    if (!s->clock)
+        die(s, "server_expiry_spare_ms: started without fake_clock");
+    bool early = s->version >= 703 && !s->valkey;
+    return early && atomic_load_explicit(&s->clock->now_us, memory_order_relaxed) % 1000 > 0;
+}
+
 bool server_expiry_fits(const server *s, int64_t pttl, int64_t reset_ms)
 {
-    if (reset_ms == 0)
-        return pttl == -2;
-    return pttl == reset_ms || (server_version(s) >= 703 && pttl == reset_ms + 1);
+    return pttl == (reset_ms ? reset_ms + server_expiry_spare_ms(s) : -2);
 }

@@ -56,8 +56,11 @@ int64_t server_ask_int(server *s, const char *words, ...) __attribute__((format(
  * 0 when there is no such line. */
 int64_t server_info(server *s, const char *section, const char *field);
 
-/* Is a PTTL what a state with this reset_ms is written with? -2, no key, for 0. For servers that drop a key when the last millisecond
- * begins, the script adds one. */
+/* What the script adds to reset_ms in a key that it writes at the fake clock's present moment, on servers whose active
+ * expiry drops a key when its last millisecond begins rather than when that is over: 0 or 1. */
+int64_t server_expiry_spare_ms(const server *s);
+
+/* Is a PTTL what a state with this reset_ms was just written with, the fake clock standing still? -2, no key, for 0. */
 bool server_expiry_fits(const server *s, int64_t pttl, int64_t reset_ms);
 
 #endif

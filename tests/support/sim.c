@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define HANDLES_MOST 32
+#define EPOCH_S      1700000000 /* when the world began, in its calendar */
 #define EXPORTED __attribute__((visibility("default")))
 
 enum kind { FREE, WATCH, TIMER, DEFER };
@@ -33,6 +34,7 @@ typedef struct handle {
 
 struct sim {
     int64_t now_us;
+    bool has_calendar;
     uint64_t random, births;
     hirate_loop loop;
     handle handles[HANDLES_MOST];
@@ -45,9 +47,10 @@ static sim *world; /* while there is one, its clock is the program's */
 
 EXPORTED int clock_gettime(clockid_t clock, struct timespec *now)
 {
-    if (!world || (clock != CLOCK_MONOTONIC && clock != CLOCK_MONOTONIC_COARSE))
+    bool monotonic = clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE;
+    if (!world || !(monotonic || (clock == CLOCK_REALTIME && world->has_calendar)))
         return (int)syscall(SYS_clock_gettime, clock, now);
-    now->tv_sec = world->now_us / 1000000;
+    now->tv_sec = (monotonic ? 0 : EPOCH_S) + world->now_us / 1000000;
     now->tv_nsec = world->now_us % 1000000 * 1000;
     return 0;
 }
@@ -201,6 +204,11 @@ void sim_settle(sim *s)
 void sim_pass(sim *s, int64_t us)
 {
     s->now_us += us;
+}
+
+void sim_keep_calendar(sim *s)
+{
+    s->has_calendar = true;
 }
 
 int64_t sim_now_us(const sim *s)

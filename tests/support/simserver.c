@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { CONNS_MOST = 16, KEYS_MOST = 64, ARGS_MOST = 300, EPOCH_US = 1700000000 };
+enum { CONNS_MOST = 16, ARGS_MOST = 300, EPOCH_S = 1700000000 };
 
 /* What is to be written, from `from` on, once `at_us` has come. */
 typedef struct piece {
@@ -29,24 +29,11 @@ typedef struct conn {
     piece *first;
 } conn;
 
-typedef struct bucket {
-    char key[64];
-    size_t len;
-    bool there;
-    uint64_t u, p;
-    int64_t ts, expires_us;
-} bucket;
-
-typedef struct arg {
-    const char *at;
-    size_t len;
-} arg;
-
 struct simserver {
     sim *world;
     simserver_hooks hooks;
     conn conns[CONNS_MOST];
-    bucket keys[KEYS_MOST];
+    simscript *script;
     int64_t clock_us; /* ahead of the world's */
     bool knows_script;
 };
@@ -64,155 +51,15 @@ static uint64_t pick(simserver *s, uint64_t most)
     return s->hooks.random(s->hooks.arg, most);
 }
 
-/* ------------------------------------------------------------------------------------------------ token buckets -- */
-
-static bucket *find(simserver *s, const arg *key)
-{
-    must(key->len < sizeof s->keys->key, "a long key");
-    for (bucket *b = s->keys; b < s->keys + KEYS_MOST; b++) {
-        if (!b->len) {
-            memcpy(b->key, key->at, key->len);
-            b->len = key->len;
-            return b;
-        }
-        if (b->len == key->len && memcmp(b->key, key->at, key->len) == 0)
-            return b;
-    }
-    must(false, "too many keys");
-    return NULL;
-}
-
-static int64_t up(uint64_t a, uint64_t b)
-{
-    return (int64_t)((a + b - 1) / b);
-}
-
-/* The integers of a MessagePack array. */
-typedef struct ops {
-    const unsigned char *at, *end;
-} ops;
-
-static uint64_t big_endian(ops *o, int len)
-{
-    uint64_t value = 0;
-    must(o->end - o->at >= len, "operations that end early");
-    while (len--)
-        value = value << 8 | *o->at++;
-    return value;
-}
-
-static void open_array(ops *o)
-{
-    uint64_t tag = big_endian(o, 1);
-    if (tag == 0xdc)
-        big_endian(o, 2);
-    else if (tag == 0xdd)
-        big_endian(o, 4);
-    else
-        must(tag >= 0x90 && tag < 0xa0, "operations that are no array");
-}
-
-static int64_t next_op(ops *o)
-{
-    uint64_t tag = big_endian(o, 1);
-    if (tag < 0x80)
-        return (int64_t)tag;
-    if (tag == 0xff)
-        return -1;
-    must(tag >= 0xcc && tag <= 0xcf, "an operation that is no number");
-    return (int64_t)big_endian(o, 1 << (tag - 0xcc));
-}
-
-typedef struct rate {
-    uint64_t n, p, full;
-} rate;
-
-static void report(simserver *s, const arg *key, const rate *r, uint64_t take, bool took, uint64_t u, uint64_t lag,
-                   int64_t now)
-{
-    const char *policy = memchr(key->at, ':', key->len);
-    must(policy != NULL, "a key without a policy");
-    policy++;
-    const char *name = memchr(policy, ':', key->len - (size_t)(policy - key->at));
-    must(name != NULL, "a key without a name");
-    decided d = {.policy = policy, .policy_len = (size_t)(name - policy), .name = name + 1};
-    d.name_len = key->len - (size_t)(d.name - key->at);
-    d.cost = take / r->p;
-    d.took = took;
-    d.remaining = u / r->p;
-    d.retry_after_ms = took || !take ? 0 : up(take - u + lag, 1000 * r->n);
-    d.reset_ms = u == r->full ? 0 : up(r->full - u + lag, 1000 * r->n);
-    d.time_us = now;
-    s->hooks.decided(s->hooks.arg, &d);
-}
-
-static void add_double(bytes *to, double value)
-{
-    bytes_add(to, &value, sizeof value); /* tests run on little-endian machines */
-}
-
-static void decide_key(simserver *s, const arg *key, const rate *r, ops *o, int64_t now, bytes *out)
-{
-    int64_t op = next_op(o);
-    bucket *b = find(s, key);
-    if (b->there && now >= b->expires_us)
-        b->there = false;
-    if (op < 0) {
-        add_double(out, b->there);
-        b->there = false;
-        return;
-    }
-    must(!b->there || b->p == r->p, "a limit that changed");
-    uint64_t u = b->there ? b->u : r->full;
-    int64_t ts = b->there ? b->ts : now;
-    int64_t at = now < ts && (uint64_t)(ts - now) * r->n <= r->full ? ts : now;
-    if (at > ts)
-        u = u + (uint64_t)(at - ts) * r->n < r->full ? u + (uint64_t)(at - ts) * r->n : r->full;
-    uint64_t lag = (uint64_t)(at - now) * r->n;
-    add_double(out, (double)u);
-    add_double(out, (double)lag);
-    if (op == 0)
-        return;
-    for (int64_t run = 0; run < op; run++) {
-        uint64_t take = (uint64_t)next_op(o);
-        for (int64_t left = next_op(o); left > 0; left--) {
-            bool took = take && take <= u;
-            if (took)
-                u -= take;
-            else if (!take && u == r->full)
-                at = now, lag = 0;
-            report(s, key, r, take, took, u, lag, now);
-        }
-    }
-    b->there = u < r->full;
-    b->u = u;
-    b->p = r->p;
-    b->ts = at;
-    b->expires_us = now + 1000 * up(r->full - u + lag, 1000 * r->n);
-}
-
 /* Decide a script call; the reply as the wire has it. */
-static void decide(simserver *s, const arg *args, size_t argc, bytes *reply)
+static void decide(simserver *s, const simscript_arg *args, size_t argc, bytes *reply)
 {
     size_t keys = strtoul(args[2].at, NULL, 10);
-    must(argc == keys + 4, "arguments that do not add up");
-    ops o = {(const unsigned char *)args[3 + keys].at, (const unsigned char *)args[3 + keys].at + args[3 + keys].len};
-    int64_t now = EPOCH_US * INT64_C(1000000) + sim_now_us(s->world) + s->clock_us;
     bytes out = {0};
     char head[32];
 
-    open_array(&o);
-    add_double(&out, (double)now);
-    add_double(&out, (double)next_op(&o));
-    for (size_t k = 0; k < keys;) {
-        must(next_op(&o) == HIRATE_KIND_TOKEN_BUCKET, "a kind it does not know");
-        rate r = {.n = (uint64_t)next_op(&o)};
-        r.p = (uint64_t)next_op(&o);
-        r.full = (uint64_t)next_op(&o);
-        for (size_t end = k + (size_t)next_op(&o); k < end; k++)
-            decide_key(s, &args[3 + k], &r, &o, now, &out);
-    }
-    must(o.at == o.end, "operations left over");
+    must(argc == keys + 4, "arguments that do not add up");
+    simscript_call(s->script, &args[3], keys, &args[3 + keys], simserver_now_us(s), &out);
     snprintf(head, sizeof head, "$%zu\r\n", out.len);
     bytes_add_text(reply, head);
     bytes_add(reply, out.data, out.len);
@@ -248,7 +95,7 @@ static const char *const NONSENSE[] = {"+OK\r\n",         ":7\r\n",         "$-1
 
 #define PICK(list) (list)[pick(s, sizeof(list) / sizeof *(list)-1)]
 
-static void script_call(simserver *s, conn *c, const arg *args, size_t argc)
+static void script_call(simserver *s, conn *c, const simscript_arg *args, size_t argc)
 {
     bool by_text = strncasecmp(args[0].at, "EVAL\r", 5) == 0;
     enum fate fate = s->hooks.fate(s->hooks.arg);
@@ -288,7 +135,7 @@ static void script_call(simserver *s, conn *c, const arg *args, size_t argc)
         fate == FATE_PART || fate == FATE_CLOSE_AFTER || fate == FATE_NONSENSE);
 }
 
-static void command(simserver *s, conn *c, const arg *args, size_t argc)
+static void command(simserver *s, conn *c, const simscript_arg *args, size_t argc)
 {
     bytes reply = {0};
     if (strncasecmp(args[0].at, "EVAL", 4) == 0) {
@@ -303,7 +150,7 @@ static void command(simserver *s, conn *c, const arg *args, size_t argc)
  */
 
 /* The length of the complete command at `at`, with its arguments; 0: it is not complete. */
-static size_t parse(const char *at, size_t len, arg *args, size_t *argc)
+static size_t parse(const char *at, size_t len, simscript_arg *args, size_t *argc)
 {
     const char *p = at, *end = at + len;
     char *line_end = memchr(p, '\n', len);
@@ -351,7 +198,7 @@ static bool read_commands(simserver *s, conn *c)
         bytes_add(&c->in, buffer, (size_t)got);
     bool open = got < 0 && (errno == EAGAIN || errno == EINTR);
     size_t used = 0, len, argc;
-    arg args[ARGS_MOST];
+    simscript_arg args[ARGS_MOST];
     while (used < c->in.len && (len = parse(c->in.data + used, c->in.len - used, args, &argc)) > 0) {
         command(s, c, args, argc);
         used += len;
@@ -408,12 +255,23 @@ void simserver_step_clock(simserver *s, int64_t us)
     s->clock_us += us;
 }
 
+int64_t simserver_now_us(const simserver *s)
+{
+    return EPOCH_S * INT64_C(1000000) + sim_now_us(s->world) + s->clock_us;
+}
+
+bool simserver_holds(const simserver *s, const unsigned char id[HR_HOLD_ID_SIZE])
+{
+    return simscript_holds(s->script, id, simserver_now_us(s));
+}
+
 simserver *simserver_new(sim *world, const simserver_hooks *hooks)
 {
     simserver *s = calloc(1, sizeof *s);
     must(s != NULL, "no memory");
     s->world = world;
     s->hooks = *hooks;
+    s->script = simscript_new(&hooks->script);
     for (conn *c = s->conns; c < s->conns + CONNS_MOST; c++)
         c->fd = -1;
     return s;
@@ -422,5 +280,6 @@ simserver *simserver_new(sim *world, const simserver_hooks *hooks)
 void simserver_free(simserver *s)
 {
     simserver_drop(s);
+    simscript_free(s->script);
     free(s);
 }

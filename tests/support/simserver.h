@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Test support: a server for a simulated world (sim.h) that knows the token bucket only as the contract words it, and
- * does with each script call what it is told: that is its fate. Everything it decides is reported, told or not.
+ * Test support: a server for a simulated world (sim.h) that really decides (simscript.h), and does with each script
+ * call what it is told: that is its fate. Everything it decides is reported, told or not.
  */
 #ifndef TESTS_SIMSERVER_H
 #define TESTS_SIMSERVER_H
 
 #include "sim.h"
+#include "simscript.h"
 
 enum fate {
     FATE_ANSWER,      /* decide, answer */
@@ -23,24 +24,12 @@ enum fate {
     FATE_COUNT
 };
 
-/* One acquire that was decided. */
-typedef struct decided {
-    const char *name;
-    size_t name_len;
-    const char *policy;
-    size_t policy_len;
-    uint64_t cost; /* 0: it took nothing, whatever it asked for */
-    bool took;
-    uint64_t remaining;
-    int64_t retry_after_ms, reset_ms, time_us;
-} decided;
-
 typedef struct simserver_hooks {
     enum fate (*fate)(void *arg);
-    void (*decided)(void *arg, const decided *what);
     void (*disturbed)(void *arg); /* something was not decided, or a connection ended */
     uint64_t (*random)(void *arg, uint64_t most);
     void *arg;
+    simscript_hooks script;
 } simserver_hooks;
 
 typedef struct simserver simserver;
@@ -51,5 +40,7 @@ void simserver_free(simserver *s);
 void simserver_step(simserver *s, bool piecewise);
 void simserver_drop(simserver *s);                   /* end every connection */
 void simserver_step_clock(simserver *s, int64_t us); /* its clock, against the world's */
+int64_t simserver_now_us(const simserver *s);
+bool simserver_holds(const simserver *s, const unsigned char id[HR_HOLD_ID_SIZE]); /* something, by this id */
 
 #endif

@@ -2,12 +2,8 @@
 /* Test support: let the n-th call of some kind fail, for every n (see torture.h). */
 #include "torture.h"
 
-#include "resp.h"
 #include "server.h"
-
-#include <hirate/hirate.h>
-
-#include <hirate/adapters/epoll.h>
+#include "torture_run.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -25,44 +21,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ANSWERS_MOST 4096   /* most of them ask whether the breaker lets a probe through */
 #define PATIENCE_MS 30000 /* before a run is given up; never an expectation */
 #define SINGLE_MS 5000    /* deadline where one call fails: nothing should come near it */
 #define LASTING_MS 120    /* where all fail */
 #define AT_ONCE 6         /* runs side by side: they mostly wait */
 #define RUNS_A_MODE 24    /* without HIRATE_TORTURE */
-#define NAMES 2
 
-static const hirate_limit LIMIT = HIRATE_TOKEN_BUCKET("torture", 1000, HIRATE_RATE(1, HIRATE_HOURS(1)));
+const hirate_limit TORTURE_TOKENS = HIRATE_TOKEN_BUCKET("torture", 1000, HIRATE_RATE(1, HIRATE_HOURS(1)));
 
-typedef struct run run;
-
-typedef struct answer {
-    run *run;
-    int name; /* index, or -1: not counted */
-    int calls;
-    bool accepted;
-} answer;
-
-struct run {
-    const torture *t;
-    const char *label;
-    const char *path; /* of the server's socket */
-    const char *uri;
-    bool lasting;
-    hirate_epoll_loop *ep;
-    hirate_loop loop;
-    hirate *h;
-    bool submitting, closed;
-    answer answers[ANSWERS_MOST];
-    int count, accepted, called, late, ok;
-    char names[NAMES][32];
-    uint64_t yes[NAMES], maybe[NAMES]; /* tokens, by the charge that was told */
-    int failures;
-};
-
-static void complain(run *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void complain(run *r, const char *format, ...)
+void torture_complain(run *r, const char *format, ...)
 {
     va_list args;
     char text[300];
@@ -85,7 +52,7 @@ static int64_t now_ms(void)
 /* --------------------------------------------------------------------------------------------- asking the server -- */
 
 /* On a connection of the test's own. The reply's text in *text; nothing fails meanwhile. */
-static void ask(run *r, bytes *text, size_t argc, const char *const *argv)
+void torture_ask(run *r, bytes *text, size_t argc, const char *const *argv)
 {
     size_t len[4];
     bytes command = {0};
@@ -96,7 +63,7 @@ static void ask(run *r, bytes *text, size_t argc, const char *const *argv)
     resp_format(&command, argc, argv, len);
     resp_open(&stream, resp_connect_unix(r->path));
     if (!resp_write(stream.fd, command.data, command.len) || !resp_read_reply(&stream, NULL, text))
-        complain(r, "the server does not answer");
+        torture_complain(r, "the server does not answer");
     resp_close(&stream);
     bytes_free(&command);
     r->t->pause(false);
@@ -108,13 +75,14 @@ static uint64_t tokens_taken(run *r, const char *name)
     char key[80];
     bytes state = {0};
     double p = 0, units = 0;
-    snprintf(key, sizeof key, "hirate:%s:%s", LIMIT.policy, name);
-    ask(r, &state, 2, (const char *const[]){"GET", key});
+    snprintf(key, sizeof key, "hirate:%s:%s", TORTURE_TOKENS.policy, name);
+    torture_ask(r, &state, 2, (const char *const[]){"GET", key});
     uint64_t taken = 0;
     if (state.len == 26) {
         memcpy(&p, state.data + 2, sizeof p);
         memcpy(&units, state.data + 10, sizeof units);
-        taken = (uint64_t)ceil(((double)LIMIT.capacity * p - units) / p); /* less than one token comes back meanwhile */
+        taken = (uint64_t)ceil(((double)TORTURE_TOKENS.capacity * p - units) /
+                               p); /* less than one token comes back meanwhile */
     }
     r->t->pause(true);
     bytes_free(&state);
@@ -130,11 +98,11 @@ static void on_answer(hirate *h, const hirate_result *result, void *user)
     run *r = a->run;
     (void)h;
     if (r->submitting)
-        complain(r, "a callback inside the call that submitted");
+        torture_complain(r, "a callback inside the call that submitted");
     if (a->calls++)
-        complain(r, "a second callback");
+        torture_complain(r, "a second callback");
     if (!a->accepted)
-        complain(r, "a callback for what was refused");
+        torture_complain(r, "a callback for what was refused");
     r->called++;
     r->ok += result->error == 0;
     r->late += result->error == HIRATE_EDEADLINE || result->error == HIRATE_ECONNECT;
@@ -142,46 +110,53 @@ static void on_answer(hirate *h, const hirate_result *result, void *user)
         r->yes[a->name] += result->cost;
     if (a->name >= 0 && result->charge == HIRATE_CHARGE_MAYBE)
         r->maybe[a->name] += result->cost;
+    if (a->heard)
+        a->heard(r, result);
+}
+
+bool torture_submit(run *r, hirate_request *request, int name, torture_heard_fn *heard, uint64_t *id)
+{
+    answer *a = &r->answers[r->count++];
+    *a = (answer){.run = r, .name = name, .heard = heard, .accepted = true};
+    request->deadline_ms = r->lasting && r->t->fired() ? LASTING_MS : SINGLE_MS;
+    request->cb = on_answer;
+    request->user = a;
+    r->submitting = true;
+    int rc = hirate_submit(r->h, request, id);
+    r->submitting = false;
+    a->accepted = rc == 0;
+    r->accepted += rc == 0;
+    if (rc && rc != HIRATE_ENOMEM && rc != HIRATE_ELOOP)
+        torture_complain(r, "submit: %s", hirate_strerror(rc));
+    return rc == 0;
 }
 
 static bool submit(run *r, enum hirate_op op, int name, uint64_t cost, uint64_t *id)
 {
     hirate_request request;
-    answer *a = &r->answers[r->count++];
-    *a = (answer){.run = r, .name = op == HIRATE_OP_ACQUIRE ? name : -1, .accepted = true};
     hirate_request_init(&request);
     request.op = op;
-    request.limit = &LIMIT;
+    request.limit = &TORTURE_TOKENS;
     request.name = name < NAMES ? r->names[name] : "reset-me";
     request.name_len = strlen(request.name);
     request.cost = cost;
-    request.deadline_ms = r->lasting && r->t->fired() ? LASTING_MS : SINGLE_MS;
-    request.cb = on_answer;
-    request.user = a;
-    r->submitting = true;
-    int rc = hirate_submit(r->h, &request, id);
-    r->submitting = false;
-    a->accepted = rc == 0;
-    r->accepted += rc == 0;
-    if (rc && rc != HIRATE_ENOMEM && rc != HIRATE_ELOOP)
-        complain(r, "submit: %s", hirate_strerror(rc));
-    return rc == 0;
+    return torture_submit(r, &request, op == HIRATE_OP_ACQUIRE ? name : -1, NULL, id);
 }
 
 /* One turn; the wait itself is the test's. */
-static void turn(run *r, int ms)
+void torture_turn(run *r, int ms)
 {
     struct pollfd wait = {.fd = hirate_epoll_fd(r->ep), .events = POLLIN};
     syscall(SYS_poll, &wait, 1, ms);
     hirate_epoll_process(r->ep);
 }
 
-static void wait_answered(run *r)
+void torture_wait(run *r)
 {
     for (int64_t end = now_ms() + PATIENCE_MS; r->called < r->accepted && now_ms() < end;)
-        turn(r, 50);
+        torture_turn(r, 50);
     if (r->called != r->accepted)
-        complain(r, "%d submissions accepted, %d callbacks", r->accepted, r->called);
+        torture_complain(r, "%d submissions accepted, %d callbacks", r->accepted, r->called);
 }
 
 /* Without memory or descriptors there is no client; then nothing may be left of it. Once more, with them back. */
@@ -195,12 +170,12 @@ static bool open_client(run *r)
         if (!rc && !(rc = hirate_epoll(&r->loop, r->ep)) && !(rc = hirate_new(&r->h, &r->loop, &options)))
             return true;
         if (rc != HIRATE_ENOMEM && rc != HIRATE_ELOOP)
-            complain(r, "opening: %s", hirate_strerror(rc));
+            torture_complain(r, "opening: %s", hirate_strerror(rc));
         if (r->ep)
             hirate_epoll_free(r->ep);
         r->ep = NULL;
         if (!r->t->fired())
-            complain(r, "opening failed by itself");
+            torture_complain(r, "opening failed by itself");
         r->t->disarm();
     }
     return false;
@@ -230,16 +205,16 @@ static void close_client(run *r)
 {
     if (hirate_close(r->h, on_closed, r)) {
         if (!r->t->fired())
-            complain(r, "close: %s", hirate_last_error(r->h));
+            torture_complain(r, "close: %s", hirate_last_error(r->h));
         hirate_free(r->h);
         r->closed = true;
     }
     for (int64_t end = now_ms() + PATIENCE_MS; !r->closed && now_ms() < end;)
-        turn(r, 50);
+        torture_turn(r, 50);
     if (!r->closed)
-        complain(r, "on_closed did not come");
+        torture_complain(r, "on_closed did not come");
     if (r->called != r->accepted)
-        complain(r, "after closing: %d submissions accepted, %d callbacks", r->accepted, r->called);
+        torture_complain(r, "after closing: %d submissions accepted, %d callbacks", r->accepted, r->called);
     hirate_epoll_free(r->ep);
     r->ep = NULL;
 }
@@ -250,13 +225,13 @@ static void check_recovered(run *r)
     r->t->disarm();
     int before = r->ok;
     /* The breaker may be open, and lets a probe through only now and then: within a backoff's longest step. */
-    for (int64_t end = now_ms() + PATIENCE_MS; r->ok == before && now_ms() < end; turn(r, 20)) {
+    for (int64_t end = now_ms() + PATIENCE_MS; r->ok == before && now_ms() < end; torture_turn(r, 20)) {
         if (!submit(r, HIRATE_OP_ACQUIRE, 0, 1, NULL))
-            complain(r, "a submission is refused although nothing fails any more");
-        wait_answered(r);
+            torture_complain(r, "a submission is refused although nothing fails any more");
+        torture_wait(r);
     }
     if (r->ok == before)
-        complain(r, "nothing is decided although nothing fails any more");
+        torture_complain(r, "nothing is decided although nothing fails any more");
 }
 
 static void live(run *r)
@@ -269,23 +244,24 @@ static void live(run *r)
     submit(r, HIRATE_OP_ACQUIRE, 1, 2, NULL);
     submit(r, HIRATE_OP_PEEK, 0, 1, NULL);
     submit(r, HIRATE_OP_RESET, NAMES, 1, NULL);
-    wait_answered(r);
-    ask(r, &none, 2, (const char *const[]){"SCRIPT", "FLUSH"});
+    torture_wait(r);
+    torture_ask(r, &none, 2, (const char *const[]){"SCRIPT", "FLUSH"});
     submit(r, HIRATE_OP_ACQUIRE, 0, 3, NULL);
-    turn(r, 0); /* written: what follows gathers behind it */
+    torture_turn(r, 0); /* written: what follows gathers behind it */
     submit(r, HIRATE_OP_ACQUIRE, 1, 5, NULL);
-    wait_answered(r);
+    torture_wait(r);
     cut_connection(r);
     submit(r, HIRATE_OP_ACQUIRE, 0, 7, NULL);
-    wait_answered(r);
+    torture_wait(r);
     submit(r, HIRATE_OP_ACQUIRE, 1, 11, NULL);
     if (submit(r, HIRATE_OP_ACQUIRE, 0, 13, &id))
         hirate_cancel(r->h, id);
     if (submit(r, HIRATE_OP_ACQUIRE, 1, 17, &id)) {
-        turn(r, 0);
+        torture_turn(r, 0);
         hirate_cancel(r->h, id);
     }
-    wait_answered(r);
+    torture_wait(r);
+    torture_hold(r);
     r->t->pause(true);
     bytes_free(&none);
     r->t->pause(false);
@@ -293,7 +269,8 @@ static void live(run *r)
         check_recovered(r);
     submit(r, HIRATE_OP_ACQUIRE, 0, 19, NULL);
     submit(r, HIRATE_OP_ACQUIRE, 1, 23, NULL);
-    turn(r, 0);
+    torture_hold_at_close(r);
+    torture_turn(r, 0);
     submit(r, HIRATE_OP_ACQUIRE, 0, 29, NULL);
 }
 
@@ -303,9 +280,10 @@ static void check_charges(run *r)
     for (int i = 0; i < NAMES; i++) {
         uint64_t taken = tokens_taken(r, r->names[i]);
         if (taken < r->yes[i] || taken > r->yes[i] + r->maybe[i])
-            complain(r, "name %d: %llu tokens taken, %llu told, %llu perhaps", i, (unsigned long long)taken,
-                     (unsigned long long)r->yes[i], (unsigned long long)r->maybe[i]);
+            torture_complain(r, "name %d: %llu tokens taken, %llu told, %llu perhaps", i, (unsigned long long)taken,
+                             (unsigned long long)r->yes[i], (unsigned long long)r->maybe[i]);
     }
+    torture_check_held(r);
 }
 
 static int open_descriptors(run *r)
@@ -327,9 +305,9 @@ static void check_nothing_left(run *r, long live_before, int fds_before)
     while (now_ms() < end && ((r->t->live && r->t->live() != live_before) || open_descriptors(r) != fds_before))
         nanosleep(&(struct timespec){0, 1000000}, NULL);
     if (r->t->live && r->t->live() != live_before)
-        complain(r, "%ld blocks more are allocated than before", r->t->live() - live_before);
+        torture_complain(r, "%ld blocks more are allocated than before", r->t->live() - live_before);
     if (open_descriptors(r) != fds_before)
-        complain(r, "%d descriptors more are open than before", open_descriptors(r) - fds_before);
+        torture_complain(r, "%d descriptors more are open than before", open_descriptors(r) - fds_before);
 }
 
 /* -------------------------------------------------------------------------------------------------- one run -- */
@@ -365,7 +343,7 @@ static int run_one(const target *to, int mode, long n, long *seen, bool first)
         check_nothing_left(&r, live_before, fds_before);
     check_charges(&r);
     if (!m->lasting && r.late)
-        complain(&r, "one failing call made %d answers late", r.late);
+        torture_complain(&r, "one failing call made %d answers late", r.late);
     return r.failures;
 }
 

@@ -4,10 +4,10 @@
  *
  * A program brings the failing (a `torture`) and calls torture_main(). One run is a process of its own, so that a crash
  * ends one run only. It makes a client, acquires, peeks and resets against a real server, makes the script unknown,
- * cuts the connection, cancels and closes, while calls fail; then, with nothing failing any more, acquires once more.
- * After it each accepted submission was answered exactly once, and none inside the call that submitted it, what the
- * server holds is what was told: charged at least where "yes", at most where "yes" or "maybe", as many blocks are
- * allocated and descriptors open as before.
+ * cuts the connection, takes from several limits at once, leases, reserves and uses the permits, cancels and closes,
+ * while calls fail; then, with nothing failing any more, acquires once more. After it each accepted submission was
+ * answered exactly once, and none inside the call that submitted it, what the server holds is what was told: charged
+ * at least where "yes", at most where "yes" or "maybe", as many blocks are allocated and descriptors open as before.
  *
  * Every k-th n is run, with k such that `make check` is short; HIRATE_TORTURE=full runs them all, HIRATE_TORTURE=K
  * every K-th. `PROGRAM MODE N` runs one alone and in the program's own process, for a debugger.
