@@ -77,6 +77,9 @@ wrong "'capacity': unknown key for fixed-window; accepted: limit, window, cache-
 wrong 'offset' simulate --limit 'x quota limit=1 per=day offset=5' /dev/null
 wrong 'the largest that stays exact is 4503595123' \
     acquire --local --limit 'x sliding-window limit=4503599628 window=1000001us' bob
+wrong '--limit: rate: missing; accepted: rate=N/DURATION, as 50/s, 1/3s or 7/13ms (SPEC 2 of 3)' \
+    acquire --local --limit "$user" --limit 'x token-bucket capacity=1' --limit "$ip" bob
+wrong '; a name alone is for --limits FILE (SPEC 1 of 2)' simulate --limit user --limit "$ip" /dev/null
 wrong 'login is named twice for the same NAME' acquire --local --limit "$limit" --limit "$limit" bob
 wrong 'login is named twice for the same NAME' peek --local --limit "$limit" --limit "$ip" --limit "$limit" bob ann bob
 wrong 'login is named twice for the same NAME' bench --local --limit "$limit" --limit "$limit"
@@ -189,7 +192,7 @@ wrong "--limit logins: not in $scratch/limits, which has login, user, jobs" \
 wrong "--limit is missing; $scratch/limits has login, user, jobs" reset --local --limits "$scratch/limits" bob
 wrong "which has no limit" bench --local --limits "$scratch/empty" --limit login
 wrong '--limit: spec: is empty' acquire --local --limits "$scratch/limits" --limit '' bob
-wrong '--limit: algorithm: missing' acquire --local --limit login bob
+wrong 'quota, sliding-log, sliding-window, concurrency; a name alone is for --limits FILE' acquire --local --limit login bob
 wrong '--limits: given twice' acquire --local --limits "$scratch/limits" --limits "$scratch/limits" --limit login bob
 awk 'BEGIN { for (i = 0; i < 4000; i++) print "policy-" i, "token-bucket capacity=1 rate=1/h" }' >"$scratch/thousands"
 wrong ', policy-30, ' acquire --local --limits "$scratch/thousands" --limit login bob

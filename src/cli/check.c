@@ -50,15 +50,25 @@ static int take_limit(cli_args *args, size_t i, const hirate_limits *limits)
     return 0;
 }
 
+/* What is wrong with SPEC i, and, of several, which it is: their fields have the same names. */
+static int fail_spec(const cli_args *args, size_t i, bool word, const char *text)
+{
+    const char *hint = word ? "; a name alone is for --limits FILE" : "";
+    if (args->limit_count == 1)
+        return cli_fail(CLI_USAGE, "--limit: %s%s", text, hint);
+    return cli_fail(CLI_USAGE, "--limit: %s%s (SPEC %zu of %zu)", text, hint, i + 1, args->limit_count);
+}
+
 /* With a limits file what holds no blank is a name in it; all else is a SPEC. `limits` NULL: there is no file. */
 static int read_limit(cli_args *args, size_t i, const hirate_limits *limits)
 {
     const char *spec = args->specs[i];
+    bool word = *spec != '\0' && strpbrk(spec, " \t") == NULL;
     hirate_error error;
-    if (limits != NULL && *spec != '\0' && strpbrk(spec, " \t") == NULL)
+    if (limits != NULL && word)
         return take_limit(args, i, limits);
     if (hirate_limit_parse(spec, &args->limits[i], args->policies[i], &error) != 0)
-        return cli_fail(CLI_USAGE, "--limit: %s", error.text);
+        return fail_spec(args, i, word, error.text);
     return 0;
 }
 
