@@ -157,6 +157,10 @@ for permit in nonsense - '' Agarbled,Bgarbled, "$(awk 'BEGIN { for (i = 0; i < 3
         if grep -q garbled "$scratch/err"; then not_ok "$command repeats the permit" "$scratch/err"; else ok; fi
     done
 done
+for permit in - ''; do wrong 'permit: there is none' release --redis redis://127.0.0.1:1 -- "$permit"; done
+wrong 'permit: there is none, as with - in the row of an acquire that was denied or holds nothing' commit \
+    --redis redis://127.0.0.1:1 - 1
+wrong '(PERMIT 1 of 2)' release --redis redis://127.0.0.1:1 -- -,-
 wrong '(PERMIT 1 of 3)' release --redis redis://127.0.0.1:1 x,y,z
 wrong 'at most 1024' release "$(awk 'BEGIN { for (i = 0; i < 1024; i++) printf "A," }')"
 wrong 'one FILE only' simulate --limit "$limit" a b

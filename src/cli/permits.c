@@ -168,6 +168,16 @@ static enum hirate_op op_of(cli_command command)
     }
 }
 
+/* An acquire's row has - where nothing is held, and a script that cuts it out passes that on. */
+static const char NONE[] =
+    "permit: there is none, as with - in the row of an acquire that was denied or holds nothing; accepted: the whole "
+    "text of a result's permit";
+
+static bool is_none(const char *permit)
+{
+    return *permit == '\0' || strcmp(permit, "-") == 0;
+}
+
 /* Submit one. 0, also when it is answered with an error already, or CLI_USAGE after an error line. */
 static int submit(permits *p, size_t i, const char *permit)
 {
@@ -187,7 +197,7 @@ static int submit(permits *p, size_t i, const char *permit)
     }
     snprintf(a->reason, sizeof a->reason, "%s", hirate_last_error(p->client.h));
     if (a->error == HIRATE_EINVAL)
-        return cli_fail(CLI_USAGE, "%s%s", a->reason, place(p, i, where));
+        return cli_fail(CLI_USAGE, "%s%s", is_none(permit) ? NONE : a->reason, place(p, i, where));
     return 0;
 }
 
