@@ -2,6 +2,7 @@
 /* help: what --help prints. */
 #include "help.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -130,7 +131,7 @@ static const char ROWS[] =
     "  charge          whether the cost was taken: yes, no, maybe (sent, but no answer came)\n"
     "  bound           the limit that decided: denied, the one to wait for longest; else the one with least left\n"
     "  shadow-denied   the shadow limits that would have denied, joined by ,\n"
-    "  permit          of the leases and reservations taken, joined by ,\n"
+    "  permit          of the leases and reservations taken, in the order of their limits, joined by ,\n"
     "\n"
     "What is unknown or not there is - (json: null). In names tsv and text write \\\\ \\t \\n \\r, and \\xHH for\n"
     "other control bytes and bytes that are not valid UTF-8; json writes those as \\u00HH. Several names are joined\n"
@@ -201,6 +202,10 @@ static const char PERMIT_OPTIONS[] =
 static const char PERMIT_STATUS[] =
     "\n"
     "exit status: 0 done, 1 it had ended, 2 wrong usage, 3 no answer; of several permits the worst\n";
+static const char COMMIT_STATUS[] =
+    "\n"
+    "exit status: 0 committed or late, 2 wrong usage, 3 no answer, or gone before its time; of several permits the\n"
+    "worst\n";
 static const char LEASE_EXAMPLE[] =
     "\n"
     "example:\n"
@@ -218,8 +223,9 @@ static const char SIMULATE[] =
     "stdin) is TIME_US<TAB>COST<TAB>NAME: the clock, which may step back, in microseconds since 1970; what is asked\n"
     "for; and the name, in which \\\\ \\t \\n \\r \\xHH stand for those bytes. With several limits, which all take\n"
     "the cost or none does, NAME is for all of them, or as many columns as limits are a name for each. Other further\n"
-    "columns are passed over, so that rows printed earlier can be read again; so are lines beginning with #. A\n"
-    "malformed line is reported as `line N: ...` on stderr; it has no row, and reading goes on.\n";
+    "columns are passed over, so that rows printed earlier can be read again (the names of one that had several are\n"
+    "read as one name for all, with its commas); so are lines beginning with #. A malformed line is reported as\n"
+    "`line N: ...` on stderr; it has no row, and reading goes on.\n";
 static const char SIMULATE_OPTIONS[] = "  --format FORMAT      tsv or json (default tsv)\n";
 static const char SIMULATE_END[] =
     "\n"
@@ -290,10 +296,11 @@ static void print_client_options(void)
 
 static void print_permits(const char *what, const char *example, const char *command)
 {
+    bool commit = strcmp(command, "commit") == 0;
     print((const char *const[]){what, PERMIT_OPTIONS, REDIS_OPTION, DEADLINE_OPTION, NULL});
     print_loop_option();
-    print((const char *const[]){ENDING, PERMIT_STATUS, example, NULL});
-    printf("  hirate %s \"$permit\"%s\n", command, strcmp(command, "commit") == 0 ? " 437" : "");
+    print((const char *const[]){ENDING, commit ? COMMIT_STATUS : PERMIT_STATUS, example, NULL});
+    printf("  hirate %s \"$permit\"%s\n", command, commit ? " 437" : "");
 }
 
 static void print_tool(void)
