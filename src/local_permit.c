@@ -38,7 +38,8 @@ static int read_permit(const hirate_local *local, hr_permit *permit, const hirat
         return rc;
     if (!is_ours(local, permit))
         return hr_fail(error, HIRATE_EINVAL, "permit: is %s; accepted: one that this engine gave",
-                       permit->prefix[0] != '\0' ? "a client's" : "another engine's");
+                       permit->prefix[0] != '\0' ? "a client's"
+                                                 : "another engine's, which took it without Redis and alone knows it");
     return hr_permit_check_op(permit, request->op, error);
 }
 

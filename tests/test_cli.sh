@@ -355,6 +355,7 @@ permits_are()
 run acquire --local --limit "$jobs" --format tsv nightly
 status_is 'a lease' 0
 permits_are 'a lease' 1
+wrong "is another engine's, which took it without Redis" release --redis redis://127.0.0.1:1 "$(cut -f13 "$scratch/out")"
 run acquire --local --limit "$jobs" --cost 0 --format tsv nightly
 permits_are 'nothing is no lease' 0
 run acquire --local --limit "$jobs" --cost 5 --format tsv nightly

@@ -73,7 +73,8 @@ static const char ACQUIRE[] =
     "limit) is reported as `line N: ...` on stderr; it has no row and takes nothing, and reading goes on.\n"
     "\n"
     "What a concurrency limit admits is a lease, and with --reserve what a quota admits a reservation: the column\n"
-    "permit has what hirate release, renew, commit and refund need.\n";
+    "permit has what hirate release, renew, commit and refund need. With --local it is of no use: it ends with this\n"
+    "process.\n";
 
 static const char PEEK[] =
     "usage: hirate peek --limit SPEC [--limit SPEC...] [OPTIONS] NAME...\n"
