@@ -447,6 +447,8 @@ expect 'no server, json' grep -qF \
     "$scratch/out"
 run reset --limit "$limit" --redis "unix://$scratch/none.sock" --deadline 200ms bob
 status_is 'reset, no server' 3
+expect 'reset, no server, said' grep -q '^hirate: reset: no connection to Redis' "$scratch/err"
+expect 'reset, no server, no row' [ ! -s "$scratch/out" ]
 run bench --limit "$limit" --redis "unix://$scratch/none.sock" --deadline 200ms --seconds 0.5 --format json
 status_is 'bench, no server' 0
 expect 'bench, no server' awk -F'[:,}]' '{ exit !($2 == 0 && $8 > 0 && $10 == $12 && $14 == 0) }' "$scratch/out"

@@ -368,7 +368,7 @@ void cli_row_explain(const cli_row *row, uint64_t number)
 {
     /* The reason first: a long name must not push it off the line. */
     line *l = begin();
-    put(l, "no verdict: ");
+    put(l, row->args->command == CLI_RESET ? "reset: " : "no verdict: ");
     put(l, row->answer->reason);
     put(l, " (");
     put_policies(l, row->args, ALL_LIMITS);

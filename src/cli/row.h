@@ -28,7 +28,8 @@ void cli_row_write(const cli_row *row);
 /* Write a reset's `used` or `unused`; in JSON {"name":…,"result":"used"}. */
 void cli_row_write_reset(const cli_row *row);
 
-/* Say on stderr why a request has no verdict; `line`, where it came from stdin, is the number of its line, else 0. */
+/* Say on stderr why a request has no verdict, or a reset no answer; `line`, where it came from stdin, is the number of
+ * its line, else 0. */
 void cli_row_explain(const cli_row *row, uint64_t line);
 
 #endif
