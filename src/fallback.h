@@ -28,8 +28,8 @@ typedef struct hr_fallback_request {
  * local, open. The charge stays. With HIRATE_ON_FAILURE_ERROR nothing changes. */
 void hr_fallback_decide(hr_fallback *fallback, const hr_fallback_request *request, hr_answer *answer);
 
-/* Answer a release, renewal, commit or refund of what was taken here: *answer is set, an error too. HIRATE_EINVAL with *error, and
- * no answer: it was not taken here. */
+/* Answer a release, renewal, commit or refund of what was taken here: *answer is set, an error too. HIRATE_EINVAL with
+ * *error, and no answer: it was not taken here. */
 int hr_fallback_use_permit(hr_fallback *fallback, enum hirate_op op, const char *permit, uint64_t amount,
                            hr_answer *answer, hirate_error *error);
 

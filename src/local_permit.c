@@ -22,7 +22,7 @@ typedef struct held {
     int64_t now_us;
 } held;
 
-/* Ids end with a random number that an engine draws for itself; without it this would be another's, or another process'. */
+/* Ids end with a random number that an engine draws for itself. */
 static bool is_ours(const hirate_local *local, const hr_permit *permit)
 {
     const size_t count_size = sizeof(uint32_t);

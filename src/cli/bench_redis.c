@@ -9,8 +9,8 @@
  *
  * Open loop (--rate): each turn of the loop submits what the rate wants submitted by then, and the loop never blocks:
  * to be woken by a timer takes longer, on a virtual machine several times, than an answer. Latency counts from the
- * moment each was due, not from when it got its turn, so that a stall shows up in full. At most --in-flight (default here 65,536) are outstanding; what finds no room counts as an error, submitted or
- * not.
+ * moment each was due, not from when it got its turn, so that a stall shows up in full. At most --in-flight (default
+ * here 65,536) are outstanding; what finds no room counts as an error, submitted or not.
  *
  * The clock is read once for up to CLOCK_EVERY answers of a turn: a latency may be off by the time those take, a few
  * microseconds. Slots are made once; nothing is allocated per acquire.
