@@ -37,21 +37,6 @@ static hr_name name_of(const hr_key *key)
     return (hr_name){key->text + key->prefix_len, (size_t)(key->len - key->prefix_len)};
 }
 
-/* Queue a request of our own under the part's key. HIRATE_ENOMEM: it has neither deadline nor place. */
-static int enqueue_own(hr_dispatch *dispatch, hr_request *request, const hr_part *part)
-{
-    const hr_name name = name_of(part->ticket.key);
-    int64_t deadline_ms = dispatch->now_us / 1000 + (dispatch->closing ? HR_LINGER_MS : HR_GIVE_BACK_MS);
-
-    int rc = hr_deadlines_add(&dispatch->requests.deadlines, &request->deadline, deadline_ms);
-    if (rc)
-        return rc;
-    rc = hr_batch_add(&dispatch->batch, request, &name);
-    if (rc)
-        hr_deadlines_remove(&dispatch->requests.deadlines, &request->deadline);
-    return rc;
-}
-
 /* Without memory or room it is left to end by itself. */
 static void give_back(hr_dispatch *dispatch, const hr_request *from, const hr_part *part)
 {
@@ -69,7 +54,9 @@ static void give_back(hr_dispatch *dispatch, const hr_request *from, const hr_pa
     memcpy(request->extra->id, from->extra->id, sizeof request->extra->id);
     request->extra->holds = true;
     request->extra->parts[0].ticket.limit = limit;
-    if (enqueue_own(dispatch, request, part))
+    const hr_name name = name_of(part->ticket.key);
+    int64_t deadline_ms = dispatch->now_us / 1000 + (dispatch->closing ? HR_LINGER_MS : HR_GIVE_BACK_MS);
+    if (hr_dispatch_enqueue(dispatch, request, &name, deadline_ms))
         goto fail;
     limit->uses++;
     dispatch->own_pending++;

@@ -291,6 +291,17 @@ void hr_dispatch_free(hr_dispatch *dispatch)
     clear_obstacle(dispatch);
 }
 
+int hr_dispatch_enqueue(hr_dispatch *dispatch, hr_request *request, const hr_name *names, int64_t deadline_ms)
+{
+    int rc = hr_deadlines_add(&dispatch->requests.deadlines, &request->deadline, deadline_ms);
+    if (rc)
+        return rc;
+    rc = hr_batch_add(&dispatch->batch, request, names);
+    if (rc)
+        hr_deadlines_remove(&dispatch->requests.deadlines, &request->deadline);
+    return rc;
+}
+
 int hr_dispatch_cancel(hr_dispatch *dispatch, uint64_t id)
 {
     hr_request *request = hr_requests_find(&dispatch->requests, id);

@@ -72,6 +72,8 @@ int hr_dispatch_init(hr_dispatch *dispatch, const hirate_options *options, const
 /* Every request has been delivered before. */
 void hr_dispatch_free(hr_dispatch *dispatch);
 
+/* Give a request its deadline and its places, one for each name. HIRATE_ENOMEM: it has neither. */
+int hr_dispatch_enqueue(hr_dispatch *dispatch, hr_request *request, const hr_name *names, int64_t deadline_ms);
 /* 0, or HIRATE_ENOENT. */
 int hr_dispatch_cancel(hr_dispatch *dispatch, uint64_t id);
 void hr_dispatch_flush(hr_dispatch *dispatch);

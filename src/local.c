@@ -13,6 +13,7 @@
 
 #include "check.h"
 #include "error.h"
+#include "joint.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -274,51 +275,24 @@ static void answer_each(hirate_local *local, const several *s)
     }
 }
 
-/* Does `a` rather than `b`, which was asked before it, bind the whole? */
-static bool binds_rather(const several *s, const hirate_limit_result *a, const hirate_limit_result *b)
+static void answer_whole(const hirate_local *local, const several *s, hirate_result *result)
 {
-    return s->denied ? a->retry_after_ms > b->retry_after_ms : a->remaining < b->remaining;
-}
-
-static void raise(int64_t *value, int64_t to)
-{
-    if (*value < to)
-        *value = to;
-}
-
-/* Over the limits that are shadows, or over those that are not. False, and nothing set: there are none. */
-static bool answer_over(const hirate_local *local, const several *s, bool shadows, hirate_result *result)
-{
-    const hirate_limit_result *binds = NULL;
+    hr_joint_part parts[HIRATE_PAIRS_MAX];
 
     for (size_t i = 0; i < s->count; i++) {
         const hirate_limit_result *one = &local->results[i];
-
-        if (s->of[i].shadow != shadows)
-            continue;
-        if (binds == NULL || one->remaining < result->remaining)
-            result->remaining = one->remaining;
-        raise(&result->retry_after_ms, one->retry_after_ms);
-        raise(&result->reset_ms, one->reset_ms);
-        raise(&result->delay_ms, one->delay_ms);
-        if (binds == NULL || binds_rather(s, one, binds))
-            binds = one;
+        parts[i].shadow = s->of[i].shadow;
+        parts[i].decision = (hr_decision){one->verdict, one->remaining, one->retry_after_ms, one->reset_ms, one->delay_ms};
     }
-    if (binds != NULL)
-        result->policy = binds->policy;
-    return binds != NULL;
-}
-
-static void answer_whole(const hirate_local *local, const several *s, hirate_result *result)
-{
-    result->verdict = s->denied ? HIRATE_DENIED : HIRATE_ALLOWED;
+    const hr_joint joint = hr_joint_sum_up(parts, (uint32_t)s->count);
+    result->verdict = joint.whole.verdict;
+    result->remaining = joint.whole.remaining;
+    result->retry_after_ms = joint.whole.retry_after_ms;
+    result->reset_ms = joint.whole.reset_ms;
+    result->delay_ms = joint.whole.delay_ms;
+    result->policy = local->results[joint.bound].policy;
+    result->shadow_denied = joint.shadows_denied;
     result->limits = local->results;
-    if (!answer_over(local, s, false, result)) {
-        (void)answer_over(local, s, true, result);
-        result->retry_after_ms = result->delay_ms = 0; /* a shadow keeps nobody waiting */
-    }
-    for (size_t i = 0; i < s->count; i++)
-        result->shadow_denied += s->of[i].shadow && s->of[i].decision.verdict == HIRATE_DENIED;
 }
 
 /* What is known once it was taken. */

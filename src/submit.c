@@ -155,17 +155,6 @@ static int use_limits(hr_dispatch *dispatch, hr_request *request, const hirate_r
     return rc ? rc : add_holds(dispatch, request, from);
 }
 
-static int enqueue(hr_dispatch *dispatch, hr_request *request, const hr_name *names, int64_t deadline_ms)
-{
-    int rc = hr_deadlines_add(&dispatch->requests.deadlines, &request->deadline, deadline_ms);
-    if (rc)
-        return rc;
-    rc = hr_batch_add(&dispatch->batch, request, names);
-    if (rc)
-        hr_deadlines_remove(&dispatch->requests.deadlines, &request->deadline);
-    return rc;
-}
-
 /* Queue it, or answer it at once where that can be done. */
 static int take_in(hr_dispatch *dispatch, hr_request *request, const hirate_request *from, const hr_name *names,
                    int64_t deadline_ms)
@@ -173,7 +162,7 @@ static int take_in(hr_dispatch *dispatch, hr_request *request, const hirate_requ
     hr_answer known;
 
     if (!answer_from_denial(dispatch, from, request, &known) && !answer_from_breaker(dispatch, request, names, &known))
-        return enqueue(dispatch, request, names, deadline_ms);
+        return hr_dispatch_enqueue(dispatch, request, names, deadline_ms);
     hr_requests_answer_new(&dispatch->requests, request, &known);
     return 0;
 }
