@@ -10,6 +10,7 @@
 
 #include "support/driver.h"
 #include "support/server.h"
+#include "support/threads.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,9 +32,8 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     server_stop(redis);
-    return 0;
+    return threads_end(state);
 }
 
 static int clear(void **state)

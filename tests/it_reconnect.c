@@ -12,6 +12,7 @@
 
 #include "support/driver.h"
 #include "support/server.h"
+#include "support/threads.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -375,5 +376,5 @@ int main(void)
         cmocka_unit_test(test_reconnect_every_kind_of_address_works),
         cmocka_unit_test(test_reconnect_waiting_takes_no_processor_time),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, threads_end);
 }
