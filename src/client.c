@@ -30,6 +30,7 @@ struct hirate {
     void *timer, *defer;
     int64_t armed_us; /* what the timer is set to; HR_CLOCK_FAR: nothing */
     bool deferred;    /* the deferred call is set */
+    int64_t turn_us;  /* since when, or a later entry */
 
     int64_t deadline_ms;
     int64_t clock_tick_us; /* the coarse clock is behind by less than this */
@@ -65,6 +66,7 @@ static int want_turn_end(hirate *h)
         return 0;
     int rc = h->loop.defer_set(h->defer);
     h->deferred = rc == 0;
+    h->turn_us = hr_clock_now_us();
     return rc;
 }
 
@@ -129,10 +131,15 @@ static void deliver(hirate *h, uint32_t most)
 
 /* ------------------------------------------------------------------------------------- where the loop comes in -- */
 
+static void enter(hirate *h)
+{
+    h->turn_us = h->dispatch.now_us = hr_clock_now_us();
+}
+
 static void on_settled(void *arg)
 {
     hirate *h = arg;
-    h->dispatch.now_us = hr_clock_now_us();
+    enter(h);
     deliver(h, CALLBACKS_A_TURN);
     want_turn_end(h);
     leave(h);
@@ -148,7 +155,7 @@ static void on_timer(void *arg)
 {
     hirate *h = arg;
     h->armed_us = HR_CLOCK_FAR;
-    h->dispatch.now_us = hr_clock_now_us();
+    enter(h);
     close_if_asked(h);
     hr_dispatch_tick(&h->dispatch);
     deliver(h, CALLBACKS_A_TURN);
@@ -160,7 +167,7 @@ static void on_defer(void *arg)
 {
     hirate *h = arg;
     h->deferred = false;
-    h->dispatch.now_us = hr_clock_now_us();
+    enter(h);
     close_if_asked(h);
     hr_dispatch_tick(&h->dispatch);
     hr_dispatch_flush(&h->dispatch);
@@ -265,6 +272,14 @@ static int check_request(const hirate_request *request, hirate_error *error)
     return 0;
 }
 
+/* Rounded up, so that no deadline comes early. The coarse clock is behind by less than a tick, or by more where the
+ * processor that keeps it is held up, as a virtual one may be; then no earlier than the turn began. */
+static int64_t now_ms(const hirate *h)
+{
+    int64_t us = hr_clock_coarse_us() + h->clock_tick_us;
+    return ((us > h->turn_us ? us : h->turn_us) + 999) / 1000;
+}
+
 int hirate_submit(hirate *h, const hirate_request *request, uint64_t *id)
 {
     hirate_request room;
@@ -285,11 +300,9 @@ int hirate_submit(hirate *h, const hirate_request *request, uint64_t *id)
     }
     if (want_turn_end(h))
         return hr_fail(error, HIRATE_ELOOP, "the event loop refused a deferred call");
-    /* Never early: the coarse clock is behind by less than a tick. */
-    int64_t now_ms = (hr_clock_coarse_us() + h->clock_tick_us + 999) / 1000;
     request = hr_check_whole(request, &room);
-    return hr_submit(&h->dispatch, request, now_ms + (request->deadline_ms ? request->deadline_ms : h->deadline_ms), id,
-                     error);
+    return hr_submit(&h->dispatch, request, now_ms(h) + (request->deadline_ms ? request->deadline_ms : h->deadline_ms),
+                     id, error);
 }
 
 static hirate_request request_for(enum hirate_op op, const hirate_limit *limit, const void *name, size_t name_len)

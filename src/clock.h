@@ -20,7 +20,7 @@ static inline int64_t hr_clock_now_us(void)
     return hr_clock_read(CLOCK_MONOTONIC);
 }
 
-/* A few milliseconds behind the other at most, and several times cheaper. */
+/* Behind the other, as a rule by a few milliseconds at most, and several times cheaper. */
 static inline int64_t hr_clock_coarse_us(void)
 {
     return hr_clock_read(CLOCK_MONOTONIC_COARSE);

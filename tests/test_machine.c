@@ -4,7 +4,8 @@
  * several, with and without permits, cancels, resets, time, a server that fails in every way it can, and close. What
  * comes of it is held against the contract:
  *
- *     every accepted request is answered exactly once, none inside the call that submitted it;
+ *     every accepted request is answered exactly once, none inside the call that submitted it, by its deadline not
+ *         before that, although the coarse clock may lag;
  *     what is told to be charged was taken, what is told not to be charged never is, nothing is taken twice;
  *     a verdict by Redis is the one that the server reached, to the last figure and for each limit; one in its stead is
  *         that of the strictest on_failure;
@@ -236,6 +237,7 @@ static void open_world(machine *m)
 
     m->world = sim_new(m->seed);
     sim_keep_calendar(m->world);
+    sim_lag(m->world, roll(m, 1) ? 0 : (int64_t)roll(m, 100000));
     m->server = simserver_new(
         m->world, &(simserver_hooks){on_fate, on_disturbed, on_random, m, {on_spoiled, machine_on_decided, m}});
     m->asked = calloc(ASKED_MOST, sizeof *m->asked);
@@ -243,6 +245,7 @@ static void open_world(machine *m)
     memset(m->asked_for, -1, sizeof m->asked_for);
     memset(m->last_decided, -1, sizeof m->last_decided);
     hirate_options_init(&options);
+    options.deadline_ms = DEADLINE_MS;
     options.uri = sim_uri(m->world);
     options.max_pending = roll(m, 1) ? 65536 : 50;
     options.max_calls = 1 + (uint32_t)roll(m, 3);

@@ -16,7 +16,7 @@
  */
 enum { ASKED_MOST = 4000, COSTS = 4001, PERMITS_MOST = 200, POLICIES = 8, ALIKE = 2, PAIRS_MOST = 5, CAPACITY = 9000 };
 enum { SMALL = POLICIES - 1 }; /* the policy of the alike */
-enum { SMALL_CAPACITY = 20 };
+enum { SMALL_CAPACITY = 20, DEADLINE_MS = 1000 };
 
 typedef struct machine machine;
 
@@ -35,6 +35,7 @@ typedef struct asked {
     int permit; /* which; -1: none */
     bool alike;
     uint64_t cost, hold_us;
+    int64_t due_us; /* its deadline, or as much earlier as it was submitted after its turn began */
     uint64_t disturbances; /* when it was submitted */
     int calls;
     enum hirate_charge charge;

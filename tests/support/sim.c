@@ -33,7 +33,7 @@ typedef struct handle {
 } handle;
 
 struct sim {
-    int64_t now_us;
+    int64_t now_us, turned_us, lag_us;
     bool has_calendar;
     uint64_t random, births;
     hirate_loop loop;
@@ -50,8 +50,9 @@ EXPORTED int clock_gettime(clockid_t clock, struct timespec *now)
     bool monotonic = clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE;
     if (!world || !(monotonic || (clock == CLOCK_REALTIME && world->has_calendar)))
         return (int)syscall(SYS_clock_gettime, clock, now);
-    now->tv_sec = (monotonic ? 0 : EPOCH_S) + world->now_us / 1000000;
-    now->tv_nsec = world->now_us % 1000000 * 1000;
+    int64_t now_us = world->now_us - (clock == CLOCK_MONOTONIC_COARSE ? world->lag_us : 0);
+    now->tv_sec = (monotonic ? 0 : EPOCH_S) + now_us / 1000000;
+    now->tv_nsec = now_us % 1000000 * 1000;
     return 0;
 }
 
@@ -189,6 +190,7 @@ static bool run_due(sim *s, enum kind kind)
 
 bool sim_turn(sim *s)
 {
+    s->turned_us = s->now_us;
     bool ran = run_watches(s);
     ran |= run_due(s, TIMER);
     ran |= run_due(s, DEFER);
@@ -209,6 +211,16 @@ void sim_pass(sim *s, int64_t us)
 void sim_keep_calendar(sim *s)
 {
     s->has_calendar = true;
+}
+
+int64_t sim_turned_us(const sim *s)
+{
+    return s->turned_us;
+}
+
+void sim_lag(sim *s, int64_t us)
+{
+    s->lag_us = us;
 }
 
 int64_t sim_now_us(const sim *s)
