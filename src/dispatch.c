@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-/* With so many calls in flight the server has one to go on with while we make the next of the other's answers; and what
- * waits meanwhile gathers by key, so fewer in flight make each decide more (1.18 times as much with 1,000 names as with
- * three). Where keys are distinct there is nothing to gather: the window is max_calls. See docs/benchmarks.md. */
+/* With so many calls in flight the server has one to go on with while we go through the answers of the other; and what
+ * waits meanwhile gathers by key, so fewer in flight make each decide more. Where keys are distinct there is nothing to
+ * gather: the window is max_calls. See docs/benchmarks.md. */
 #define CALLS_GATHERING 2
 
 /* Why, where the reason is always the same. */
@@ -113,6 +113,7 @@ static void call_ended(hr_dispatch *dispatch, const hr_call *call)
 {
     dispatch->in_flight--;
     dispatch->room = true;
+    dispatch->round_trip_us = dispatch->now_us - call->sent_us;
     if (call->how == HR_SCRIPT_BY_TEXT)
         dispatch->text_in_flight = false;
 }
@@ -205,6 +206,12 @@ static bool keys_are_distinct(const hr_dispatch *dispatch)
     return 4 * (uint64_t)dispatch->batch.waiting < 5 * (uint64_t)dispatch->batch.ready;
 }
 
+/* The call in flight is half way, going by the last one: a second one now finds the server about to be free. */
+static bool half_way(const hr_dispatch *dispatch)
+{
+    return dispatch->round_trip_us > 0 && dispatch->now_us - dispatch->sent_us >= dispatch->round_trip_us / 2;
+}
+
 static bool may_send(const hr_dispatch *dispatch)
 {
     if (!dispatch->batch.ready || dispatch->text_in_flight || dispatch->in_flight >= dispatch->call_most)
@@ -212,7 +219,7 @@ static bool may_send(const hr_dispatch *dispatch)
     if (dispatch->text_needed || dispatch->in_flight == 0)
         return true;
     if (dispatch->in_flight < CALLS_GATHERING)
-        return dispatch->room || call_would_be_full(dispatch);
+        return dispatch->room || call_would_be_full(dispatch) || half_way(dispatch);
     return call_would_be_full(dispatch) && keys_are_distinct(dispatch);
 }
 
@@ -236,7 +243,7 @@ static bool send_call(hr_dispatch *dispatch)
         hr_batch_take_back(&dispatch->batch, call);
         return false;
     }
-    call->sent_us = dispatch->now_us;
+    call->sent_us = dispatch->sent_us = dispatch->now_us;
     dispatch->stats.calls++;
     dispatch->stats.call_acquires += hr_call_requests(call);
     dispatch->in_flight++;
@@ -244,15 +251,32 @@ static bool send_call(hr_dispatch *dispatch)
     return true;
 }
 
+static bool can_send(const hr_dispatch *dispatch)
+{
+    return !dispatch->closed && hr_link_is_up(dispatch->link) && dispatch->now_us >= dispatch->pause_until_us;
+}
+
+/* A call is written before the next is formed. The server takes up all that it finds, and answers all of it together; so
+ * calls that arrive together come back together, and it waits while all their answers are gone through. */
+static void send_one_by_one(hr_dispatch *dispatch, bool only_full)
+{
+    while (can_send(dispatch) && (!only_full || call_would_be_full(dispatch)) && may_send(dispatch) &&
+           send_call(dispatch))
+        hr_link_flush(dispatch->link, dispatch->now_us);
+}
+
+void hr_dispatch_flush_full(hr_dispatch *dispatch)
+{
+    send_one_by_one(dispatch, true);
+}
+
 void hr_dispatch_flush(hr_dispatch *dispatch)
 {
     if (dispatch->closed)
         return;
-    if (hr_link_is_up(dispatch->link) && dispatch->now_us >= dispatch->pause_until_us) {
-        while (may_send(dispatch) && send_call(dispatch))
-            continue;
+    send_one_by_one(dispatch, false);
+    if (can_send(dispatch))
         dispatch->room = false;
-    }
     hr_link_flush(dispatch->link, dispatch->now_us);
 }
 

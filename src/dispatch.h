@@ -11,7 +11,8 @@
  * refusal answers it or puts it back into its queues, depending on whether it can have been charged.
  *
  * Group commit. With no call in flight a flush sends at once. While calls are in flight, requests gather until a reply
- * makes room or a call is full. So latency is one round trip when idle, and calls grow under load.
+ * makes room, a call is full, or the one call in flight is half way. So latency is one round trip when idle, no request
+ * waits for a whole one before it is sent, and calls grow under load.
  *
  * What Redis cannot answer is decided by the limit's on_failure (fallback.h). After failures in a row the breaker
  * opens: what is submitted then is answered at once, but for a probe now and then; what waits already keeps its
@@ -40,6 +41,8 @@ typedef struct hr_dispatch {
 
     uint32_t in_flight;     /* calls */
     uint32_t call_most;
+    int64_t sent_us;        /* when the last one was sent */
+    int64_t round_trip_us;  /* how long the last took that ended; 0: none has */
     bool room;              /* a reply came since the last flush */
     bool text_needed;       /* the server does not know the script */
     bool text_in_flight;
@@ -76,7 +79,10 @@ void hr_dispatch_free(hr_dispatch *dispatch);
 int hr_dispatch_enqueue(hr_dispatch *dispatch, hr_request *request, const hr_name *names, int64_t deadline_ms);
 /* 0, or HIRATE_ENOENT. */
 int hr_dispatch_cancel(hr_dispatch *dispatch, uint64_t id);
+/* At the end of a turn. */
 void hr_dispatch_flush(hr_dispatch *dispatch);
+/* Before callbacks run: send what fills a call. The server goes on meanwhile. */
+void hr_dispatch_flush_full(hr_dispatch *dispatch);
 /* Look after the connection, read what has arrived, then answer what is past its deadline. */
 void hr_dispatch_tick(hr_dispatch *dispatch);
 /* When hr_dispatch_tick() or hr_dispatch_flush() is next needed. */

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* When what waits is sent, in a simulated world: at the end of a turn, half way, on a reply, or as soon as it is full. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/simserver.h"
+
+#include <stdlib.h>
+
+enum { ROUND_TRIP_US = 1000, KEYS_MOST = 4 };
+
+typedef struct rig {
+    sim *world;
+    simserver *server;
+    hirate *h;
+    uint64_t answered, sent; /* sent: calls before the test began */
+    uint64_t before_first;   /* calls sent when the first callback since ask() ran; 0: none did */
+    char next;               /* another name for each request */
+} rig;
+
+static enum fate on_fate(void *arg)
+{
+    (void)arg;
+    return FATE_ANSWER;
+}
+
+static void on_disturbed(void *arg)
+{
+    (void)arg;
+}
+
+static uint64_t on_random(void *arg, uint64_t most)
+{
+    (void)arg;
+    return most / 2;
+}
+
+static uint64_t calls(const rig *r)
+{
+    hirate_stats stats;
+
+    hirate_stats_init(&stats);
+    hirate_get_stats(r->h, &stats);
+    return stats.calls - r->sent;
+}
+
+static void on_answer(hirate *h, const hirate_result *result, void *user)
+{
+    rig *r = user;
+
+    (void)h;
+    assert_int_equal(result->error, 0);
+    r->answered++;
+    if (!r->before_first)
+        r->before_first = calls(r);
+}
+
+static const hirate_limit LIMIT = HIRATE_TOKEN_BUCKET("flush", 100, HIRATE_RATE(1, HIRATE_SECONDS(1)));
+
+static void ask(rig *r, int times)
+{
+    r->before_first = 0;
+    for (int i = 0; i < times; i++, r->next++)
+        assert_int_equal(hirate_acquire(r->h, &LIMIT, &r->next, 1, 1, on_answer, r), 0);
+}
+
+/* The requests of one turn. Returns how many calls have been sent at its end. */
+static uint64_t turn_with(rig *r, int requests)
+{
+    ask(r, requests);
+    sim_turn(r->world);
+    return calls(r);
+}
+
+/* Everything that was sent is answered, and the client hears it. */
+static void answer(rig *r)
+{
+    simserver_step(r->server, false);
+    sim_turn(r->world);
+}
+
+static int open_rig(void **state)
+{
+    rig *r = calloc(1, sizeof *r);
+    hirate_options options;
+
+    assert_non_null(r);
+    r->world = sim_new(1);
+    sim_keep_calendar(r->world);
+    r->server =
+        simserver_new(r->world, &(simserver_hooks){.fate = on_fate, .disturbed = on_disturbed, .random = on_random});
+    r->next = '0';
+    hirate_options_init(&options);
+    options.uri = sim_uri(r->world);
+    options.max_calls = 2;
+    options.max_call_keys = KEYS_MOST;
+    sim_listen(r->world, true);
+    assert_int_equal(hirate_new(&r->h, sim_loop(r->world), &options), 0);
+    ask(r, 1);
+    for (int i = 0; i < 10 && !r->answered; i++) /* connected and greeted, and the server knows the script */
+        answer(r);
+    assert_int_equal(r->answered, 1);
+    r->answered = 0;
+    r->sent = calls(r);
+    *state = r;
+    return 0;
+}
+
+static int close_rig(void **state)
+{
+    rig *r = *state;
+
+    hirate_free(r->h);
+    simserver_free(r->server);
+    sim_free(r->world);
+    free(r);
+    return 0;
+}
+
+/* One call that takes its time: those before took none. */
+static void learn_round_trip(rig *r)
+{
+    assert_int_equal(turn_with(r, 1), 1);
+    sim_pass(r->world, ROUND_TRIP_US);
+    answer(r);
+    assert_int_equal(r->answered, 1);
+    assert_int_equal(calls(r), 1);
+}
+
+static void test_idle_is_sent_at_the_end_of_the_turn(void **state)
+{
+    rig *r = *state;
+
+    learn_round_trip(r);
+    ask(r, 3);
+    assert_int_equal(calls(r), 1);
+    sim_turn(r->world);
+    assert_int_equal(calls(r), 2);
+    answer(r);
+    assert_int_equal(r->answered, 4);
+    assert_int_equal(calls(r), 2);
+}
+
+static void test_second_call_goes_half_way(void **state)
+{
+    rig *r = *state;
+
+    learn_round_trip(r);
+    assert_int_equal(turn_with(r, 1), 2);
+    sim_pass(r->world, ROUND_TRIP_US / 2 - 1);
+    assert_int_equal(turn_with(r, 1), 2);
+    sim_pass(r->world, 1);
+    assert_int_equal(turn_with(r, 1), 3); /* with what waited */
+    sim_pass(r->world, ROUND_TRIP_US);
+    assert_int_equal(turn_with(r, 1), 3); /* two are in flight */
+    answer(r);
+    assert_int_equal(calls(r), 4);
+    answer(r);
+    assert_int_equal(r->answered, 5);
+}
+
+static void test_unknown_round_trip_has_no_half(void **state)
+{
+    rig *r = *state;
+
+    assert_int_equal(turn_with(r, 1), 1);
+    sim_pass(r->world, 100 * ROUND_TRIP_US);
+    assert_int_equal(turn_with(r, 1), 1);
+    answer(r);
+    assert_int_equal(calls(r), 2);
+    answer(r);
+    assert_int_equal(r->answered, 2);
+}
+
+static void test_full_call_does_not_wait(void **state)
+{
+    rig *r = *state;
+
+    learn_round_trip(r);
+    assert_int_equal(turn_with(r, 1), 2);
+    assert_int_equal(turn_with(r, KEYS_MOST - 1), 2);
+    assert_int_equal(turn_with(r, 1), 3);
+    answer(r);
+    assert_int_equal(r->answered, 2 + KEYS_MOST);
+}
+
+static void test_full_call_goes_before_callbacks_run(void **state)
+{
+    rig *r = *state;
+
+    learn_round_trip(r);
+    assert_int_equal(turn_with(r, 1), 2);
+    assert_int_equal(turn_with(r, KEYS_MOST), 3);
+    assert_int_equal(turn_with(r, 2 * KEYS_MOST + 1), 3);
+    answer(r);
+    assert_int_equal(r->before_first, 5); /* both that are full; the last request waits for the next reply */
+    assert_int_equal(calls(r), 5);
+    answer(r);
+    assert_int_equal(calls(r), 6);
+    answer(r);
+    assert_int_equal(r->answered, 3 + 3 * KEYS_MOST);
+}
+
+static void test_part_of_a_call_waits_for_the_end_of_the_turn(void **state)
+{
+    rig *r = *state;
+
+    learn_round_trip(r);
+    assert_int_equal(turn_with(r, 1), 2);
+    assert_int_equal(turn_with(r, KEYS_MOST - 1), 2);
+    answer(r);
+    assert_int_equal(r->before_first, 2); /* callbacks may ask for more */
+    assert_int_equal(calls(r), 3);
+    answer(r);
+    assert_int_equal(r->answered, 1 + KEYS_MOST);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_idle_is_sent_at_the_end_of_the_turn, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_second_call_goes_half_way, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_unknown_round_trip_has_no_half, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_full_call_does_not_wait, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_full_call_goes_before_callbacks_run, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_part_of_a_call_waits_for_the_end_of_the_turn, open_rig, close_rig),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
