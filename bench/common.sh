@@ -55,7 +55,7 @@ start_server() {
 
 # Make the library's script known to the server; prints its SHA1.
 load_script() {
-    cat "$top/lua/acquire.lua" "$top/lua/kinds.lua" "$top/lua/steps.lua" | cli -x script load
+    (cd "$top/lua" && cat acquire.lua keyspace.lua kinds.lua steps.lua call.lua) | cli -x script load
 }
 
 cli() {

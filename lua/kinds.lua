@@ -11,6 +11,7 @@
 -- s is a key's state during the call: kind, a, b, c (its limit's parameters), value (what was stored, or false), left
 -- (what can be taken), taken (what was). Whoever takes changes these two; tell comes before, store after.
 local function make_kinds()
+    local floor, ceil, min, pack, read = math.floor, math.ceil, math.min, struct.pack, struct.unpack
     local DAY, HOUR = 86400000000, 3600000000
     local load, tell, wait, store = {}, {}, {}, {}
 

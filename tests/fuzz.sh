@@ -21,7 +21,9 @@ ln -sf "$PWD/src/hirate.h" "$work/include/hirate/hirate.h"
 for adapter in adapters/*.h; do
     ln -sf "$PWD/$adapter" "$work/include/hirate/adapters/"
 done
-[ -e src/scripts_embedded.h ] || sh lua/embed.sh acquire lua/acquire.lua lua/kinds.lua lua/steps.lua >src/scripts_embedded.h || exit 1
+script='lua/acquire.lua lua/keyspace.lua lua/kinds.lua lua/steps.lua lua/call.lua'
+# shellcheck disable=SC2086 # a list of words
+[ -e src/scripts_embedded.h ] || sh lua/embed.sh acquire $script >src/scripts_embedded.h || exit 1
 flags="-std=c11 -g -O1 -D_GNU_SOURCE -DFUZZ_ALONE -pthread -ffp-contract=off -fno-omit-frame-pointer \
     -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -I$work/include"
 
