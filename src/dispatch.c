@@ -113,7 +113,6 @@ static void call_ended(hr_dispatch *dispatch, const hr_call *call)
 {
     dispatch->in_flight--;
     dispatch->room = true;
-    dispatch->round_trip_us = dispatch->now_us - call->sent_us;
     if (call->how == HR_SCRIPT_BY_TEXT)
         dispatch->text_in_flight = false;
 }
@@ -206,12 +205,6 @@ static bool keys_are_distinct(const hr_dispatch *dispatch)
     return 4 * (uint64_t)dispatch->batch.waiting < 5 * (uint64_t)dispatch->batch.ready;
 }
 
-/* The call in flight is half way, going by the last one: a second one now finds the server about to be free. */
-static bool half_way(const hr_dispatch *dispatch)
-{
-    return dispatch->round_trip_us > 0 && dispatch->now_us - dispatch->sent_us >= dispatch->round_trip_us / 2;
-}
-
 static bool may_send(const hr_dispatch *dispatch)
 {
     if (!dispatch->batch.ready || dispatch->text_in_flight || dispatch->in_flight >= dispatch->call_most)
@@ -219,7 +212,7 @@ static bool may_send(const hr_dispatch *dispatch)
     if (dispatch->text_needed || dispatch->in_flight == 0)
         return true;
     if (dispatch->in_flight < CALLS_GATHERING)
-        return dispatch->room || call_would_be_full(dispatch) || half_way(dispatch);
+        return dispatch->room || call_would_be_full(dispatch);
     return call_would_be_full(dispatch) && keys_are_distinct(dispatch);
 }
 
@@ -243,7 +236,7 @@ static bool send_call(hr_dispatch *dispatch)
         hr_batch_take_back(&dispatch->batch, call);
         return false;
     }
-    call->sent_us = dispatch->sent_us = dispatch->now_us;
+    call->sent_us = dispatch->now_us;
     dispatch->stats.calls++;
     dispatch->stats.call_acquires += hr_call_requests(call);
     dispatch->in_flight++;

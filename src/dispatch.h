@@ -11,8 +11,7 @@
  * refusal answers it or puts it back into its queues, depending on whether it can have been charged.
  *
  * Group commit. With no call in flight a flush sends at once. While calls are in flight, requests gather until a reply
- * makes room, a call is full, or the one call in flight is half way. So latency is one round trip when idle, no request
- * waits for a whole one before it is sent, and calls grow under load.
+ * makes room or a call is full. So latency is one round trip when idle, and calls grow under load.
  *
  * What Redis cannot answer is decided by the limit's on_failure (fallback.h). After failures in a row the breaker
  * opens: what is submitted then is answered at once, but for a probe now and then; what waits already keeps its
@@ -41,8 +40,6 @@ typedef struct hr_dispatch {
 
     uint32_t in_flight;     /* calls */
     uint32_t call_most;
-    int64_t sent_us;        /* when the last one was sent */
-    int64_t round_trip_us;  /* how long the last took that ended; 0: none has */
     bool room;              /* a reply came since the last flush */
     bool text_needed;       /* the server does not know the script */
     bool text_in_flight;

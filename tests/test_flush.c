@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* When what waits is sent, in a simulated world: at the end of a turn, half way, on a reply, or as soon as it is full. */
+/* When what waits is sent, in a simulated world: at the end of a turn, on a reply, or as soon as it is full. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-enum { ROUND_TRIP_US = 1000, KEYS_MOST = 4 };
+enum { KEYS_MOST = 4 };
 
 typedef struct rig {
     sim *world;
@@ -121,110 +121,79 @@ static int close_rig(void **state)
     return 0;
 }
 
-/* One call that takes its time: those before took none. */
-static void learn_round_trip(rig *r)
-{
-    assert_int_equal(turn_with(r, 1), 1);
-    sim_pass(r->world, ROUND_TRIP_US);
-    answer(r);
-    assert_int_equal(r->answered, 1);
-    assert_int_equal(calls(r), 1);
-}
-
 static void test_idle_is_sent_at_the_end_of_the_turn(void **state)
 {
     rig *r = *state;
 
-    learn_round_trip(r);
     ask(r, 3);
-    assert_int_equal(calls(r), 1);
+    assert_int_equal(calls(r), 0);
     sim_turn(r->world);
-    assert_int_equal(calls(r), 2);
+    assert_int_equal(calls(r), 1);
     answer(r);
-    assert_int_equal(r->answered, 4);
-    assert_int_equal(calls(r), 2);
+    assert_int_equal(r->answered, 3);
+    assert_int_equal(calls(r), 1);
 }
 
-static void test_second_call_goes_half_way(void **state)
-{
-    rig *r = *state;
-
-    learn_round_trip(r);
-    assert_int_equal(turn_with(r, 1), 2);
-    sim_pass(r->world, ROUND_TRIP_US / 2 - 1);
-    assert_int_equal(turn_with(r, 1), 2);
-    sim_pass(r->world, 1);
-    assert_int_equal(turn_with(r, 1), 3); /* with what waited */
-    sim_pass(r->world, ROUND_TRIP_US);
-    assert_int_equal(turn_with(r, 1), 3); /* two are in flight */
-    answer(r);
-    assert_int_equal(calls(r), 4);
-    answer(r);
-    assert_int_equal(r->answered, 5);
-}
-
-static void test_unknown_round_trip_has_no_half(void **state)
+static void test_less_than_a_call_waits_for_a_reply(void **state)
 {
     rig *r = *state;
 
     assert_int_equal(turn_with(r, 1), 1);
-    sim_pass(r->world, 100 * ROUND_TRIP_US);
+    sim_pass(r->world, 1000);
+    assert_int_equal(turn_with(r, 1), 1);
+    sim_pass(r->world, 1000);
     assert_int_equal(turn_with(r, 1), 1);
     answer(r);
     assert_int_equal(calls(r), 2);
     answer(r);
-    assert_int_equal(r->answered, 2);
+    assert_int_equal(r->answered, 3);
 }
 
 static void test_full_call_does_not_wait(void **state)
 {
     rig *r = *state;
 
-    learn_round_trip(r);
+    assert_int_equal(turn_with(r, 1), 1);
+    assert_int_equal(turn_with(r, KEYS_MOST - 1), 1);
     assert_int_equal(turn_with(r, 1), 2);
-    assert_int_equal(turn_with(r, KEYS_MOST - 1), 2);
-    assert_int_equal(turn_with(r, 1), 3);
     answer(r);
-    assert_int_equal(r->answered, 2 + KEYS_MOST);
+    assert_int_equal(r->answered, 1 + KEYS_MOST);
 }
 
 static void test_full_call_goes_before_callbacks_run(void **state)
 {
     rig *r = *state;
 
-    learn_round_trip(r);
-    assert_int_equal(turn_with(r, 1), 2);
-    assert_int_equal(turn_with(r, KEYS_MOST), 3);
-    assert_int_equal(turn_with(r, 2 * KEYS_MOST + 1), 3);
+    assert_int_equal(turn_with(r, 1), 1);
+    assert_int_equal(turn_with(r, KEYS_MOST), 2);
+    assert_int_equal(turn_with(r, 2 * KEYS_MOST + 1), 2);
     answer(r);
-    assert_int_equal(r->before_first, 5); /* both that are full; the last request waits for the next reply */
+    assert_int_equal(r->before_first, 4); /* both that are full; the last request waits for the next reply */
+    assert_int_equal(calls(r), 4);
+    answer(r);
     assert_int_equal(calls(r), 5);
     answer(r);
-    assert_int_equal(calls(r), 6);
-    answer(r);
-    assert_int_equal(r->answered, 3 + 3 * KEYS_MOST);
+    assert_int_equal(r->answered, 2 + 3 * KEYS_MOST);
 }
 
 static void test_part_of_a_call_waits_for_the_end_of_the_turn(void **state)
 {
     rig *r = *state;
 
-    learn_round_trip(r);
-    assert_int_equal(turn_with(r, 1), 2);
-    assert_int_equal(turn_with(r, KEYS_MOST - 1), 2);
+    assert_int_equal(turn_with(r, 1), 1);
+    assert_int_equal(turn_with(r, KEYS_MOST - 1), 1);
     answer(r);
-    assert_int_equal(r->before_first, 2); /* callbacks may ask for more */
-    assert_int_equal(calls(r), 3);
+    assert_int_equal(r->before_first, 1); /* callbacks may ask for more */
+    assert_int_equal(calls(r), 2);
     answer(r);
-    assert_int_equal(r->answered, 1 + KEYS_MOST);
+    assert_int_equal(r->answered, KEYS_MOST);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_idle_is_sent_at_the_end_of_the_turn, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(test_second_call_goes_half_way, open_rig, close_rig),
-        cmocka_unit_test_setup_teardown(test_unknown_round_trip_has_no_half, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_less_than_a_call_waits_for_a_reply, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_full_call_does_not_wait, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_full_call_goes_before_callbacks_run, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_part_of_a_call_waits_for_the_end_of_the_turn, open_rig, close_rig),

@@ -139,6 +139,12 @@ static void submit_more(load *l, int64_t now)
 
 /* ---------------------------------------------------------------------------------------------------- phases -- */
 
+static void set_tick(load *l)
+{
+    if (l->client.loop.timer_set(l->timer, l->run->args->rate > 0 ? OPEN_TICK_US : CLOSED_TICK_US) != 0)
+        cli_client_stop(&l->client);
+}
+
 static void begin(load *l, int64_t now)
 {
     if (l->run->args->rate == 0)
@@ -146,6 +152,7 @@ static void begin(load *l, int64_t now)
     l->clock_uses = 0;
     cli_bench_begin(l->run, turn_clock(l));
     l->measuring = true;
+    set_tick(l); /* an open load's is due now, not when that of the warming up was to come */
 }
 
 /* From the beginning of the measured part, for what was submitted before it. */
@@ -207,8 +214,7 @@ static void on_tick(void *arg)
         submit_more(l, now);
         cli_bench_progress(l->run, now);
     }
-    if (l->client.loop.timer_set(l->timer, l->run->args->rate > 0 ? OPEN_TICK_US : CLOSED_TICK_US) != 0)
-        cli_client_stop(&l->client);
+    set_tick(l);
 }
 
 /* ----------------------------------------------------------------------------------------------- setting it up -- */
