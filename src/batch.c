@@ -266,7 +266,7 @@ const hr_denial *hr_batch_denial(const hr_batch *batch, const hr_limit *limit, c
     const hr_denial *denial = hr_denials_find(&batch->denials, hash, limit, name, len, cost);
     if (!denial)
         return NULL;
-    const hr_key *key = find_key(batch, hash, limit, name, len);
+    const hr_key *key = batch->table.count ? find_key(batch, hash, limit, name, len) : NULL;
     return key && key->resets ? NULL : denial;
 }
 

@@ -30,10 +30,7 @@ struct hirate {
     void *timer, *defer;
     int64_t armed_us; /* what the timer is set to; HR_CLOCK_FAR: nothing */
     bool deferred;    /* the deferred call is set */
-    int64_t turn_us;  /* since when, or a later entry */
 
-    int64_t deadline_ms;
-    int64_t clock_tick_us; /* the coarse clock is behind by less than this */
     hirate_room_cb *on_room;
     hirate_resolve_fn *resolve;
     void *user;
@@ -66,7 +63,7 @@ static int want_turn_end(hirate *h)
         return 0;
     int rc = h->loop.defer_set(h->defer);
     h->deferred = rc == 0;
-    h->turn_us = hr_clock_now_us();
+    h->dispatch.turn_us = hr_clock_now_us();
     return rc;
 }
 
@@ -133,7 +130,7 @@ static void deliver(hirate *h, uint32_t most)
 
 static void enter(hirate *h)
 {
-    h->turn_us = h->dispatch.now_us = hr_clock_now_us();
+    h->dispatch.turn_us = h->dispatch.now_us = hr_clock_now_us();
 }
 
 static void on_settled(void *arg)
@@ -200,14 +197,6 @@ static bool loop_ok(const hirate_loop *loop)
            loop->defer_new && loop->defer_set && loop->defer_free;
 }
 
-static int64_t coarse_tick_us(void)
-{
-    struct timespec t;
-    if (clock_getres(CLOCK_MONOTONIC_COARSE, &t) != 0 || t.tv_sec)
-        return 1000000;
-    return t.tv_nsec / 1000 + 1;
-}
-
 static int start(hirate *h, const hirate_options *options, hr_uri *uri)
 {
     hr_link_config config = {
@@ -243,8 +232,6 @@ int hirate_new(hirate **out, const hirate_loop *loop, const hirate_options *from
     if (h) {
         h->loop = *loop;
         h->armed_us = HR_CLOCK_FAR;
-        h->deadline_ms = options.deadline_ms;
-        h->clock_tick_us = coarse_tick_us();
         h->on_room = options.on_room;
         h->resolve = options.resolve;
         h->user = options.user;
@@ -273,14 +260,6 @@ static int check_request(const hirate_request *request, hirate_error *error)
     return 0;
 }
 
-/* Rounded up, so that no deadline comes early. The coarse clock is behind by less than a tick, or by more where the
- * processor that keeps it is held up, as a virtual one may be; then no earlier than the turn began. */
-static int64_t now_ms(const hirate *h)
-{
-    int64_t us = hr_clock_coarse_us() + h->clock_tick_us;
-    return ((us > h->turn_us ? us : h->turn_us) + 999) / 1000;
-}
-
 int hirate_submit(hirate *h, const hirate_request *request, uint64_t *id)
 {
     hirate_request room;
@@ -302,8 +281,7 @@ int hirate_submit(hirate *h, const hirate_request *request, uint64_t *id)
     if (want_turn_end(h))
         return hr_fail(error, HIRATE_ELOOP, "the event loop refused a deferred call");
     request = hr_check_whole(request, &room);
-    return hr_submit(&h->dispatch, request, now_ms(h) + (request->deadline_ms ? request->deadline_ms : h->deadline_ms),
-                     id, error);
+    return hr_submit(&h->dispatch, request, id, error);
 }
 
 static hirate_request request_for(enum hirate_op op, const hirate_limit *limit, const void *name, size_t name_len)

@@ -155,21 +155,28 @@ static int use_limits(hr_dispatch *dispatch, hr_request *request, const hirate_r
     return rc ? rc : add_holds(dispatch, request, from);
 }
 
+/* Rounded up, so that no deadline comes early. The coarse clock is behind by less than a tick, or by more where the
+ * processor that keeps it is held up, as a virtual one may be; then no earlier than the turn began. */
+static int64_t deadline_ms_of(const hr_dispatch *dispatch, const hirate_request *from)
+{
+    int64_t us = hr_clock_coarse_us() + dispatch->clock_tick_us;
+    int64_t within_ms = from->deadline_ms ? from->deadline_ms : dispatch->deadline_ms;
+    return ((us > dispatch->turn_us ? us : dispatch->turn_us) + 999) / 1000 + within_ms;
+}
+
 /* Queue it, or answer it at once where that can be done. */
-static int take_in(hr_dispatch *dispatch, hr_request *request, const hirate_request *from, const hr_name *names,
-                   int64_t deadline_ms)
+static int take_in(hr_dispatch *dispatch, hr_request *request, const hirate_request *from, const hr_name *names)
 {
     hr_answer known;
 
     if (!answer_from_denial(dispatch, from, request, &known) && !answer_from_breaker(dispatch, request, names, &known))
-        return hr_dispatch_enqueue(dispatch, request, names, deadline_ms);
+        return hr_dispatch_enqueue(dispatch, request, names, deadline_ms_of(dispatch, from));
     hr_requests_answer_new(&dispatch->requests, request, &known);
     return 0;
 }
 
 /* What an entry of the script can decide. */
-static int submit_plain(hr_dispatch *dispatch, hr_request *request, const hirate_request *from, int64_t deadline_ms,
-                        hirate_error *error)
+static int submit_plain(hr_dispatch *dispatch, hr_request *request, const hirate_request *from, hirate_error *error)
 {
     const hr_name name = {from->name, from->name_len};
 
@@ -177,14 +184,13 @@ static int submit_plain(hr_dispatch *dispatch, hr_request *request, const hirate
     int rc = hr_limits_use(&dispatch->limits, from->limit, &request->ticket.limit, error);
     if (rc)
         return rc;
-    rc = take_in(dispatch, request, from, &name, deadline_ms);
+    rc = take_in(dispatch, request, from, &name);
     if (rc)
         hr_limits_done(&dispatch->limits, request->ticket.limit);
     return rc;
 }
 
-static int submit_extra(hr_dispatch *dispatch, hr_request *request, const hirate_request *from, int64_t deadline_ms,
-                        hirate_error *error)
+static int submit_extra(hr_dispatch *dispatch, hr_request *request, const hirate_request *from, hirate_error *error)
 {
     hr_permit permit;
     hr_name names[HIRATE_PAIRS_MAX];
@@ -200,21 +206,20 @@ static int submit_extra(hr_dispatch *dispatch, hr_request *request, const hirate
     if (!rc && own)
         hr_requests_answer_new(&dispatch->requests, request, &known);
     else if (!rc)
-        rc = take_in(dispatch, request, from, names, deadline_ms);
+        rc = take_in(dispatch, request, from, names);
     if (rc)
         let_limits_go(dispatch, request);
     return rc;
 }
 
-static int fill_in(hr_dispatch *dispatch, hr_request *request, const hirate_request *from, int64_t deadline_ms,
-                   hirate_error *error)
+static int fill_in(hr_dispatch *dispatch, hr_request *request, const hirate_request *from, hirate_error *error)
 {
     request->cb = from->cb;
     request->user = from->user;
     request->op = (uint8_t)from->op;
     request->cost = from->cost;
-    return needs_extra(from) ? submit_extra(dispatch, request, from, deadline_ms, error)
-                             : submit_plain(dispatch, request, from, deadline_ms, error);
+    return needs_extra(from) ? submit_extra(dispatch, request, from, error)
+                             : submit_plain(dispatch, request, from, error);
 }
 
 static void accepted(hr_dispatch *dispatch, hr_request *request, uint64_t *id)
@@ -229,10 +234,10 @@ static void accepted(hr_dispatch *dispatch, hr_request *request, uint64_t *id)
         *id = request->id;
 }
 
-int hr_submit(hr_dispatch *dispatch, const hirate_request *from, int64_t deadline_ms, uint64_t *id, hirate_error *error)
+int hr_submit(hr_dispatch *dispatch, const hirate_request *from, uint64_t *id, hirate_error *error)
 {
     hr_request *request = hr_requests_get(&dispatch->requests);
-    int rc = request ? fill_in(dispatch, request, from, deadline_ms, error) : HIRATE_ENOMEM;
+    int rc = request ? fill_in(dispatch, request, from, error) : HIRATE_ENOMEM;
 
     if (!rc) {
         accepted(dispatch, request, id);

@@ -113,7 +113,7 @@ static inline void submit(answering *w, hirate_request *request)
     hirate_error error = {0, ""};
 
     request->cb = unused_cb;
-    if (hr_submit(&w->dispatch, request, 1000000, &w->ids[w->asked++], &error))
+    if (hr_submit(&w->dispatch, request, &w->ids[w->asked++], &error))
         fail_msg("%s", error.text);
 }
 
