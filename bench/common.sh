@@ -108,10 +108,16 @@ load_plain() {
     plain_sha=$(cli -x script load <"$top/bench/plain.lua")
 }
 
-# plain_csv CLIENTS PIPELINE REQUESTS NAMES CAPACITY PERIOD_US COST: its line of --csv, without quotes
+# plain_csv CLIENTS PIPELINE REQUESTS NAMES CAPACITY PERIOD_US COST: its line of --csv, without quotes. Once in a while it
+# prints no figures: then it runs once more.
 plain_csv() {
-    on_client_core redis-benchmark -s "$socket" -c "$1" -P "$2" -n "$3" -r "$4" --csv \
-        evalsha "$plain_sha" 1 plain:__rand_int__ "$5" "$6" "$7" 2>/dev/null | tail -n 1 | tr -d '"'
+    for try_ in 1 2 3; do
+        line_=$(on_client_core redis-benchmark -s "$socket" -c "$1" -P "$2" -n "$3" -r "$4" --csv \
+            evalsha "$plain_sha" 1 plain:__rand_int__ "$5" "$6" "$7" 2>/dev/null | tail -n 1 | tr -d '"')
+        case $line_ in *,[0-9]*) break ;; esac
+        [ "$try_" -lt 3 ] || { echo "redis-benchmark prints no figures" >&2; exit 1; }
+    done
+    echo "$line_"
 }
 
 # choose_plain SECONDS: the connections and pipeline that suit redis-benchmark best, over 100,000 names

@@ -104,7 +104,8 @@ one_in_flight() {
         "$(printf '%.1f us' "$(column_median "$folder/pairs" '$4')")" "$(column_median "$folder/pairs" '$4 / $3')" 1.1 most
 }
 
-# Open load at half of the peak: both ours, the left column is the idle p50.
+# Open load at half of the peak: both ours, the left column is the idle p50. Idle means one in flight; its own p99 tells how
+# far the machine itself is from keeping the target.
 half_load() {
     cli flushall >/dev/null
     use_every_name
@@ -113,15 +114,18 @@ half_load() {
     while [ "$i" -lt "$pairs" ]; do
         i=$((i + 1))
         peak=$(hirate_json "$seconds" "$limit" --names "$many" --in-flight 4096 | json acquires_per_s)
-        idle=$(hirate_json "$seconds" "$limit" --names "$many" --in-flight 1 | json p50_us)
+        hirate_json "$seconds" "$limit" --names "$many" --in-flight 1 >"$folder/idle"
+        idle=$(json p50_us <"$folder/idle") idle_p99=$(json p99_us <"$folder/idle")
         result=$(hirate_json "$seconds" "$limit" --names "$many" --rate "$(calc "int($peak / 2)")")
         check_run "$result"
-        echo "$idle $(echo "$result" | json p99_us)" >>"$folder/pairs"
-        echo "half load: idle p50 $idle us, at $(echo "$result" | json acquires_per_s)/s p50 $(echo "$result" | json p50_us) us," \
+        echo "$idle $(echo "$result" | json p99_us) $idle_p99" >>"$folder/pairs"
+        echo "half load: idle p50 $idle us, p99 $idle_p99 us; at $(echo "$result" | json acquires_per_s)/s p50 $(echo "$result" | json p50_us) us," \
             "p99 $(echo "$result" | json p99_us) us, p999 $(echo "$result" | json p999_us) us"
     done
     row 'half load: p99 against idle p50' "$(column_median "$folder/pairs" '$1') us" \
         "$(column_median "$folder/pairs" '$2') us" "$(column_median "$folder/pairs" '$2 / $1')" 4 most
+    row '  idle: p99 against p50' "$(column_median "$folder/pairs" '$1') us" \
+        "$(column_median "$folder/pairs" '$3') us" "$(column_median "$folder/pairs" '$3 / $1')" 4 most
 }
 
 script_calls() {
