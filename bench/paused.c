@@ -8,7 +8,7 @@
  * once, with a verdict where its deadline is longer than the pause, else with HIRATE_EDEADLINE or HIRATE_ECONNECT;
  * on_room comes; afterwards the rate is at least 0.8 of what it was before.
  *
- * The bound, for each acquire that may be pending: 256 bytes, and 8/7 of its key and 80 bytes, rounded up to a power of
+ * The bound, for each acquire that may be pending: 256 bytes, and 8/7 of its key and 84 bytes, rounded up to a power of
  * two; and 2 MiB for calls and buffers. Every name is another one, as names that are shared need less.
  */
 #include "load.h"
@@ -164,7 +164,7 @@ static void flood(run *r)
 
 static uint64_t bound(const run *r)
 {
-    uint64_t key = 80 + strlen("hirate:paused:") + r->name_len, power = 64;
+    uint64_t key = 84 + strlen("hirate:paused:") + r->name_len, power = 64;
     while (power < key)
         power *= 2;
     return r->max_pending * (256 + power * 8 / 7) + (2u << 20);

@@ -364,7 +364,7 @@ static uint32_t step_key_of(hr_batch *batch, hr_call *call, const hr_ticket *tic
     hr_key *key = ticket->key;
     if (key->taken_for == batch->formed)
         return key->step_key;
-    key->step_key = call->step_key_count++;
+    key->step_key = (uint16_t)call->step_key_count++;
     call->step_keys[key->step_key] = (hr_step_key){.key = key, .limit = ticket->limit};
     ticket->limit->uses++;
     put_into_call(batch, call, key);
@@ -428,8 +428,9 @@ static bool take_steps(hr_batch *batch, hr_call *call, hr_key *key)
 static void begin_call(hr_batch *batch, hr_call *call, enum hr_script_how how)
 {
     batch->free_calls = call->next;
-    batch->formed++;
-    call->number = (uint32_t)batch->formed;
+    if (++batch->formed == 0)
+        batch->formed = 1;
+    call->number = batch->formed;
     call->how = how;
     call->key_count = call->item_count = 0;
     call->step_key_count = call->step_count = call->ref_count = 0;

@@ -15,14 +15,17 @@ typedef struct hr_key {
     struct hr_ticket *requeued;      /* while a call's requests are put back: the last one that was */
     uint32_t waiting;
     uint32_t stepped;                /* of them: only steps can decide them */
-    uint32_t calls;                  /* in flight that hold it */
     uint32_t resets;                 /* waiting or in flight: what is known of it is about to change */
-    uint64_t taken_for, visited_for; /* numbers of the last calls formed with it, and that could have been */
-    uint32_t step_key;               /* in the call taken_for: which step key it is, or HR_KEY_HAS_ENTRY */
+    uint32_t taken_for, visited_for; /* numbers of the last calls formed with it, and that could have been; 0: none */
+    uint16_t calls;                  /* in flight that hold it */
+    uint16_t step_key;               /* in the call taken_for: which step key it is, or HR_KEY_HAS_ENTRY */
     uint16_t len, prefix_len;
     char text[];                     /* PREFIX:POLICY:NAME */
 } hr_key;
 
-#define HR_KEY_HAS_ENTRY UINT32_MAX
+#define HR_KEY_HAS_ENTRY UINT16_MAX
+
+/* What docs/benchmarks.md says of the memory for a pending request rests on this. */
+_Static_assert(offsetof(hr_key, text) <= 84, "a key has become larger");
 
 #endif
