@@ -55,7 +55,7 @@ start_server() {
 
 # Make the library's script known to the server; prints its SHA1.
 load_script() {
-    (cd "$top/lua" && cat acquire.lua keyspace.lua kinds.lua steps.lua call.lua) | cli -x script load
+    (cd "$top/lua" && cat acquire.lua keyspace.lua kinds.lua others.lua steps.lua call.lua) | cli -x script load
 }
 
 cli() {
@@ -108,16 +108,25 @@ load_plain() {
     plain_sha=$(cli -x script load <"$top/bench/plain.lua")
 }
 
-# plain_csv CLIENTS PIPELINE REQUESTS NAMES CAPACITY PERIOD_US COST: its line of --csv, without quotes. Once in a while it
-# prints no figures: then it runs once more.
-plain_csv() {
+# redis_benchmark OPTION...: its line of --csv, without quotes. Once in a while it prints no figures: it gets three tries.
+redis_benchmark() {
     for try_ in 1 2 3; do
-        line_=$(on_client_core redis-benchmark -s "$socket" -c "$1" -P "$2" -n "$3" -r "$4" --csv \
-            evalsha "$plain_sha" 1 plain:__rand_int__ "$5" "$6" "$7" 2>/dev/null | tail -n 1 | tr -d '"')
+        line_=$(on_client_core redis-benchmark -s "$socket" --csv "$@" 2>/dev/null | tail -n 1 | tr -d '"')
         case $line_ in *,[0-9]*) break ;; esac
-        [ "$try_" -lt 3 ] || { echo "redis-benchmark prints no figures" >&2; exit 1; }
+        [ "$try_" -lt 3 ] || { echo "redis-benchmark prints no figures" >&2; return 1; }
     done
     echo "$line_"
+}
+
+# plain_csv CLIENTS PIPELINE REQUESTS NAMES CAPACITY PERIOD_US COST: the same, of plain.lua
+plain_csv() {
+    redis_benchmark -c "$1" -P "$2" -n "$3" -r "$4" evalsha "$plain_sha" 1 plain:__rand_int__ "$5" "$6" "$7"
+}
+
+# plain_rate, as plain_csv: calls per second
+plain_rate() {
+    csv_=$(plain_csv "$@")
+    echo "$csv_" | cut -d, -f2
 }
 
 # choose_plain SECONDS: the connections and pipeline that suit redis-benchmark best, over 100,000 names
@@ -125,7 +134,7 @@ choose_plain() {
     best=0
     for choice in '1 256' '1 1024' '4 64' '4 256' '16 16' '16 64' '16 256' '50 16' '50 64'; do
         set -- "$1" "${choice% *}" "${choice#* }"
-        rate=$(plain_csv "$2" "$3" "$(calc "int(100000 * $1)")" 100000 1000000 1000000 1 | cut -d, -f2)
+        rate=$(plain_rate "$2" "$3" "$(calc "int(100000 * $1)")" 100000 1000000 1000000 1)
         echo "redis-benchmark -c $2 -P $3: $rate/s"
         if holds "$rate > $best"; then
             best=$rate

@@ -58,7 +58,7 @@ closed_loop() {
     i=0
     while [ "$i" -lt "$pairs" ]; do
         i=$((i + 1))
-        theirs=$(plain_csv "$plain_clients" "$plain_pipeline" "$requests" "$theirs_names" "$capacity" "$period" 1 | cut -d, -f2)
+        theirs=$(plain_rate "$plain_clients" "$plain_pipeline" "$requests" "$theirs_names" "$capacity" "$period" 1)
         result=$(hirate_json "$seconds" "$this_limit" --names "$names" "$@")
         check_run "$result"
         ours=$(echo "$result" | json acquires_per_s)
@@ -92,6 +92,7 @@ one_in_flight() {
         # shellcheck disable=SC2059
         theirs=$(printf "$arguments" | on_client_core redis-benchmark -s "$socket" -c 1 -P 1 -n "$(calc "int(20000 * $seconds)")" \
             -r "$many" --csv -x evalsha "$sha" 1 hirate:bench:__rand_int__ 2>/dev/null | tail -n 1 | tr -d '"')
+        case $theirs in *,[0-9]*) ;; *) echo "redis-benchmark prints no figures" >&2; exit 1 ;; esac
         result=$(hirate_json "$seconds" 'bench token-bucket capacity=200 rate=1/19999998us' --names "$many" --in-flight 1)
         check_run "$result"
         echo "$theirs" | awk -F, -v p50="$(echo "$result" | json p50_us)" -v rate="$(echo "$result" | json acquires_per_s)" \
@@ -104,8 +105,8 @@ one_in_flight() {
         "$(printf '%.1f us' "$(column_median "$folder/pairs" '$4')")" "$(column_median "$folder/pairs" '$4 / $3')" 1.1 most
 }
 
-# Open load at half of the peak: both ours, the left column is the idle p50. Idle means one in flight; its own p99 tells how
-# far the machine itself is from keeping the target.
+# Open load at half of the peak: both ours, the left column is the idle p50. Idle means one in flight; its own p99 tells
+# how far the machine itself is from keeping the target.
 half_load() {
     cli flushall >/dev/null
     use_every_name
@@ -118,14 +119,12 @@ half_load() {
         idle=$(json p50_us <"$folder/idle") idle_p99=$(json p99_us <"$folder/idle")
         result=$(hirate_json "$seconds" "$limit" --names "$many" --rate "$(calc "int($peak / 2)")")
         check_run "$result"
-        echo "$idle $(echo "$result" | json p99_us) $idle_p99" >>"$folder/pairs"
-        echo "half load: idle p50 $idle us, p99 $idle_p99 us; at $(echo "$result" | json acquires_per_s)/s p50 $(echo "$result" | json p50_us) us," \
-            "p99 $(echo "$result" | json p99_us) us, p999 $(echo "$result" | json p999_us) us"
+        echo "$idle $(echo "$result" | json p99_us)" >>"$folder/pairs"
+        echo "half load: idle p50 $idle us, p99 $idle_p99 us; at $(echo "$result" | json acquires_per_s)/s" \
+            "p50 $(echo "$result" | json p50_us) us, p99 $(echo "$result" | json p99_us) us, p999 $(echo "$result" | json p999_us) us"
     done
     row 'half load: p99 against idle p50' "$(column_median "$folder/pairs" '$1') us" \
         "$(column_median "$folder/pairs" '$2') us" "$(column_median "$folder/pairs" '$2 / $1')" 4 most
-    row '  idle: p99 against p50' "$(column_median "$folder/pairs" '$1') us" \
-        "$(column_median "$folder/pairs" '$3') us" "$(column_median "$folder/pairs" '$3 / $1')" 4 most
 }
 
 script_calls() {
@@ -142,7 +141,7 @@ denied() {
     i=0
     while [ "$i" -lt "$pairs" ]; do
         i=$((i + 1))
-        theirs=$(plain_csv "$plain_clients" "$plain_pipeline" "$requests" 1 1 3600000000 1 | cut -d, -f2)
+        theirs=$(plain_rate "$plain_clients" "$plain_pipeline" "$requests" 1 1 3600000000 1)
         hirate_json "$seconds" 'flood token-bucket capacity=1 rate=1/h cache-denials=yes' --names 1 --in-flight 1024 \
             >"$folder/flood" &
         client_pid=$!

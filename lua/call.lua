@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: BSD-3-Clause
--- Part of the script that acquire.lua begins: the call. Entries of buckets are decided here, with all they need in locals
--- and without a function, as this is what most calls are: to call one takes a tenth of what a write does, to make one
--- more. So what others need is made where there are some.
+-- Part of the script that acquire.lua begins: the call. Most calls are acquires of buckets, so these are decided here,
+-- with all they need in locals and without a function: to call a function takes a tenth of what a write does, to make
+-- one takes longer. What other entries and steps need is made in calls that have such.
 
 local i, k, last = 2, 0, #keys
 while k < last do
@@ -10,12 +10,12 @@ while k < last do
         stop = k + ops[i + 4]
         i = i + 5
     else
-        steps = steps or make_steps()
         if kind == 0 then
-            steps.take(i + 1, k)
+            make_steps()(i + 1, k)
             break
         end
-        i, k = steps.decide(i, k)
+        decide_others = decide_others or make_others()
+        i, k = decide_others(i, k)
     end
 
     local head, per_ms = 0x10B1 + 256 * kind, 1000 * n
@@ -72,7 +72,7 @@ while k < last do
                     written = true
                 else
                     keyspace = keyspace or make_keyspace()
-                    ok = keyspace.write(key, value, ms, state)
+                    ok = keyspace.unwritten(key, value, ms, state, reply)
                 end
             elseif ok and (op ~= 0 or not value) then
                 keyspace = keyspace or make_keyspace()

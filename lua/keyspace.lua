@@ -1,11 +1,12 @@
 -- SPDX-License-Identifier: BSD-3-Clause
--- Part of the script that acquire.lua begins: keys that are not simply read and written, in calls that have such.
+-- Part of the script that acquire.lua begins: keys that are not simply read and written, and what others and steps
+-- share, in calls that have such.
 local function make_keyspace()
     local call, pcall, type, format = redis.call, redis.pcall, type, string.format
     local floor, min, read = math.floor, math.min, struct.unpack
 
-    -- A command on one key was refused. Before anything was written it is given once more, to raise its error, with nothing
-    -- charged; afterwards it must not undo what other keys were told: nil.
+    -- A command on one key was refused. Before anything was written it is given once more, to raise its error, with
+    -- nothing charged; afterwards it must not undo what other keys were told: nil.
     local function refused(...)
         if not written then call(...) end
         return nil
@@ -34,26 +35,28 @@ local function make_keyspace()
         return free and 0 or -1
     end
 
-    -- Write what a key has become, for `ms` milliseconds. False: it holds something else; nil: refused.
-    local function write(key, value, ms, state)
-        local reply
-        if value then
-            reply = pcall('PSETEX', key, ms, state)
-            if not reply.ok then return refused('PSETEX', key, ms, state) end
-        else
-            reply = pcall('SET', key, state, 'PX', ms, 'NX')
-            if not reply then return false end
-            if not reply.ok then return refused('SET', key, state, 'PX', ms, 'NX') end
-        end
-        written = true
-        return true
+    -- A key could not be written, as this reply says. False: it holds something else; nil: refused.
+    local function unwritten(key, value, ms, state, reply)
+        if value then return refused('PSETEX', key, ms, state) end
+        if reply then return refused('SET', key, state, 'PX', ms, 'NX') end
+        return false
     end
 
-    -- The same, or delete it where nothing is left to remember.
+    -- Write what a key has become, or delete it where nothing is left to remember. True, or as above.
     local function leave(key, value, state, expiry)
-        if expiry > 0 then return write(key, value, format('%d', expiry + spare), state) end
-        if value then return delete(key) end
-        return absent(key)
+        if expiry == 0 then
+            if value then return delete(key) end
+            return absent(key)
+        end
+        local ms, reply = format('%d', expiry + spare), nil
+        if value then
+            reply = pcall('PSETEX', key, ms, state)
+        else
+            reply = pcall('SET', key, state, 'PX', ms, 'NX')
+        end
+        if not reply or not reply.ok then return unwritten(key, value, ms, state, reply) end
+        written = true
+        return true
     end
 
     -- units, lag and at of the bucket stored as `value`, where `at` is the moment up to which it has
@@ -84,7 +87,10 @@ local function make_keyspace()
         return units, ahead, at
     end
 
-    return {absent = absent, reset = reset, write = write, leave = leave, load_bucket = load_bucket}
+    local parameters = {3, 3, 2, 3, 2, 3, 2} -- how many a limit of each kind has
+
+    return {absent = absent, reset = reset, leave = leave, unwritten = unwritten, load_bucket = load_bucket,
+            parameters = parameters}
 end
 
 local keyspace -- make_keyspace(), in calls that need it

@@ -478,3 +478,5 @@ local function make_kinds()
     return {load = load, tell = tell, wait = wait, store = store, add_hold = add_hold, remove_hold = remove_hold,
             charge = charge, forget_if_empty = forget_if_empty, is_full = is_full}
 end
+
+local kinds -- make_kinds(), in calls that need it

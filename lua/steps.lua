@@ -1,106 +1,29 @@
 -- SPDX-License-Identifier: BSD-3-Clause
--- Part of the script that acquire.lua begins: entries of other kinds than buckets, and the steps.
-
-local steps -- make_steps(), in calls that need it
-
+-- Part of the script that acquire.lua begins: the steps, in calls that have such.
 local function make_steps()
     keyspace = keyspace or make_keyspace()
-    local floor, ceil, min, pack, read = math.floor, math.ceil, math.min, struct.pack, struct.unpack
-    local PARAMETERS = {3, 3, 2, 3, 2, 3, 2} -- of each kind
+    local ceil, pack, read = math.ceil, struct.pack, struct.unpack
     local absent, leave, load_bucket = keyspace.absent, keyspace.leave, keyspace.load_bucket
-    local kinds -- make_kinds(), in calls that need it
+    local parameters = keyspace.parameters
 
-    -- An entry of another kind than a bucket. Returns where ops goes on.
-    local function decide_other(kind, key, value, i, a, b, c)
-        local op, begun, take, count = ops[i], size, nil, 1
-        if op < 0 then op, take = 1, -1 - op end
-        local past = take and i + 1 or i + 1 + 2 * op
+    -- What is done with the states of other kinds than buckets, state_of[j] as in kinds.lua; and with their left_of.
+    local function make_dealings(state_of, left_of)
         kinds = kinds or make_kinds()
-        local s = {kind = kind, value = value, a = a, b = b, c = c, taken = 0}
-        local ok = kinds.load[kind](s) and true
-        if ok then
-            kinds.tell[kind](s)
-            local wait, writes = kinds.wait[kind], false
-            for j = i + 1, i + 2 * op - 1, 2 do
-                local m = 0
-                if past > i + 1 then take, count = ops[j], ops[j + 1] end
-                if take == 0 or count > 0 then writes = true end
-                if take > 0 and take <= s.left then m = min(count, floor(s.left / take)) end
-                s.left, s.taken = s.left - m * take, s.taken + m * take
-                if wait then
-                    size = size + 1
-                    out[size] = 0
-                    if take > s.left and (m < count or count == 0) then
-                        out[size] = wait(s, take)
-                        ok = ok and out[size] ~= nil
-                    end
-                end
-            end
-            if ok and writes then
-                ok = leave(key, value, kinds.store[kind](s))
-            elseif ok then
-                ok = value or absent(key)
-            end
-        end
-        if not ok then
-            for n = size, begun + 1, -1 do out[n] = nil end
-            size = begun + 1
-            out[size] = ok == nil and -2 or -1
-        end
-        return past
-    end
+        local min = math.min
+        local dealings = {}
 
-    -- The steps; ops[i] is the first run of their keys, the first of which is KEYS[before + 1]. Of each key, counted from
-    -- 1: left_of, what can be taken, or false if it holds something else; row_of, its kind and parameters; written; of a
-    -- bucket lag_of and at_of, of another kind state_of, as in kinds.lua. Written out for buckets, as decide_buckets is.
-    local function take_steps(i, before)
-        local ops, values, keys, out = ops, values, keys, out
-        local left_of, row_of, written, lag_of, at_of, state_of = {}, {}, {}, {}, {}, {}
-        local waits, count = false, #keys - before -- waits: some kinds among them tell their waits
-
-        local function load_other(j, value, row)
-            kinds = kinds or make_kinds()
+        -- What can be taken, or false.
+        function dealings.load(j, value, row)
             local s = {kind = row[1], a = row[2], b = row[3], c = row[4], value = value, taken = 0}
             if not kinds.load[s.kind](s) then return false end
             kinds.tell[s.kind](s)
             state_of[j] = s
-            waits = waits or kinds.wait[s.kind] ~= nil
+            dealings.wait = dealings.wait or kinds.wait[s.kind] ~= nil -- whether some tell their waits
             return s.left
         end
 
-        local loaded = 0
-        while loaded < count do
-            local kind, n, p, full = ops[i], ops[i + 1], ops[i + 2], ops[i + 3]
-            local row, head = {kind, n, p, full}, 0x10B1 + 256 * kind
-            i = i + 1 + PARAMETERS[kind]
-            for j = loaded + 1, loaded + ops[i] do
-                local value, free, left, lag, at = values[before + j], true, full, 0, now
-                if not value then free = absent(keys[before + j]) end
-                if not free then
-                    left = false
-                elseif kind > 2 then
-                    left = load_other(j, value, row)
-                elseif value then
-                    left, lag, at = load_bucket(head, value, n, p, full)
-                end
-                left_of[j], lag_of[j], at_of[j], row_of[j], written[j] = left or false, lag, at, row, false
-                if not left then
-                    size = size + 1
-                    out[size] = free == nil and -2 or -1
-                elseif kind < 3 then
-                    if lag > 0 then
-                        out[size + 1], out[size + 2] = -3, left
-                        size = size + 2
-                    end
-                    size = size + 1
-                    out[size] = lag > 0 and lag or left
-                end
-            end
-            loaded = loaded + ops[i]
-            i = i + 1
-        end
-
-        local function take_other(j, s, units, hold)
+        function dealings.take(j, units, hold)
+            local s = state_of[j]
             s.left = s.left - units
             local reserves = hold and s.kind == 4 and read('<d', hold, 13) or 0
             if reserves > 0 then
@@ -114,35 +37,78 @@ local function make_steps()
         end
 
         -- Is there no room for a reservation, whatever is left?
-        local function is_full(j)
-            return state_of[j] and kinds.is_full(state_of[j])
+        function dealings.is_full(j)
+            return kinds.is_full(state_of[j])
         end
 
-        local function tell_waits(first, past, reserves)
+        function dealings.tell_waits(first, past, reserves)
             for at = first, past - 2, 2 do
                 local j, units = ops[at], ops[at + 1]
                 local s = state_of[j]
                 local wait = s and kinds.wait[s.kind]
                 if wait then
-                    local fits = units == 0 or units <= s.left and not (reserves and is_full(j))
+                    local fits = units == 0 or units <= s.left and not (reserves and kinds.is_full(s))
                     size = size + 1
                     out[size] = not fits and units <= s.a and (wait(s, units, reserves) or now) or 0
                 end
             end
         end
 
-        -- With a permit: release, renew, commit, refund. Returns the outcome.
-        local function use_hold(op, j, id, amount, ends)
+        -- With a permit: release, renew, commit, refund. Returns the outcome, and whether it changes the key.
+        function dealings.use_hold(op, j, id, amount, ends)
             local s = state_of[j]
             local units = kinds.remove_hold(s, id)
             local late = not units and op == 5 and now >= ends
-            if not units and not late then return 0 end
+            if not units and not late then return 0, false end
             if op == 4 then kinds.add_hold(s, s.at + s.b, units, id) end
             if op == 5 then kinds.charge(s, amount) end
             kinds.forget_if_empty(s)
             left_of[j] = s.left
-            if units or amount > 0 then written[j] = true end
-            return late and 2 or 1
+            return late and 2 or 1, units or amount > 0
+        end
+
+        return dealings
+    end
+
+    -- The steps; ops[i] is the first run of their keys, the first of which is KEYS[before + 1]. Of each key, counted
+    -- from 1: left_of, what can be taken, or false if it holds something else; row_of, its kind and parameters;
+    -- written, whether it is to be; of a bucket that lags, as its clock stepped back, lag_of and at_of; of another kind
+    -- state_of. Written out for buckets, as in call.lua.
+    local function take_steps(i, before)
+        local ops, values, keys, out = ops, values, keys, out
+        local left_of, row_of, written, lag_of, at_of, state_of = {}, {}, {}, {}, {}, {}
+        local count, loaded, dealings = #keys - before, 0, nil
+
+        while loaded < count do
+            local kind, n, p, full = ops[i], ops[i + 1], ops[i + 2], ops[i + 3]
+            local row, head = {kind, n, p, full}, 0x10B1 + 256 * kind
+            i = i + 1 + parameters[kind]
+            if kind > 2 then dealings = dealings or make_dealings(state_of, left_of) end
+            for j = loaded + 1, loaded + ops[i] do
+                local value, free, left, lag, at = values[before + j], true, full, 0, nil
+                if not value then free = absent(keys[before + j]) end
+                if not free then
+                    left = false
+                elseif kind > 2 then
+                    left = dealings.load(j, value, row)
+                elseif value then
+                    left, lag, at = load_bucket(head, value, n, p, full)
+                end
+                left_of[j], row_of[j] = left or false, row
+                if not left then
+                    size = size + 1
+                    out[size] = free == nil and -2 or -1
+                elseif kind < 3 and lag == 0 then
+                    size = size + 1
+                    out[size] = left
+                elseif kind < 3 then
+                    lag_of[j], at_of[j] = lag, at
+                    out[size + 1], out[size + 2], out[size + 3] = -3, left, lag
+                    size = size + 3
+                end
+            end
+            loaded = loaded + ops[i]
+            i = i + 1
         end
 
         local past = #ops
@@ -158,30 +124,34 @@ local function make_steps()
                     local left = left_of[j]
                     if not left then
                         good = false
-                    elseif at < past_real and units > 0 and (units > left or reserves and is_full(j)) then
+                    elseif at < past_real and units > 0
+                        and (units > left or reserves and state_of[j] and dealings.is_full(j)) then
                         all = false
                     end
                 end
-                if good and waits then tell_waits(first, i, reserves) end
+                if good and dealings and dealings.wait then dealings.tell_waits(first, i, reserves) end
                 if good and op == 1 then
                     for at = first, i - 2, 2 do
                         local j, units = ops[at], ops[at + 1]
-                        local left = left_of[j]
-                        if all and units <= left and units > 0 and not (reserves and is_full(j)) then
+                        local left, state = left_of[j], state_of[j]
+                        if all and units <= left and units > 0
+                            and not (reserves and state and dealings.is_full(j)) then
                             left = left - units
                             left_of[j] = left
-                            if state_of[j] then take_other(j, state_of[j], units, hold) end
+                            if state then dealings.take(j, units, hold) end
                         end
                         -- A full bucket is forgotten, and with it that the clock stepped back.
-                        if lag_of[j] > 0 and left == row_of[j][4] then at_of[j], lag_of[j] = now, 0 end
+                        if lag_of[j] and left == row_of[j][4] then at_of[j], lag_of[j] = nil, nil end
                         written[j] = true
                     end
                 end
             else
                 local j = hold
                 if left_of[j] then
+                    local outcome, changed = dealings.use_hold(op, j, ops[i + 2], ops[i + 3], ops[i + 4])
                     size = size + 1
-                    out[size] = use_hold(op, j, ops[i + 2], ops[i + 3], ops[i + 4])
+                    out[size] = outcome
+                    if changed then written[j] = true end
                     kinds.tell[state_of[j].kind](state_of[j])
                 end
                 i = i + (op == 5 and 5 or 3)
@@ -196,8 +166,8 @@ local function make_steps()
                 if s then
                     state, expiry = kinds.store[s.kind](s)
                 elseif left < full then
-                    state = pack('<I2ddd', 0x10B1 + 256 * row[1], row[3], left, at_of[j])
-                    expiry = ceil((full - left + lag_of[j]) / (1000 * row[2]))
+                    state = pack('<I2ddd', 0x10B1 + 256 * row[1], row[3], left, at_of[j] or now)
+                    expiry = ceil((full - left + (lag_of[j] or 0)) / (1000 * row[2]))
                 end
                 if state or value then ok = leave(key, value, state, expiry) end
             end
@@ -206,24 +176,5 @@ local function make_steps()
         end
     end
 
-    -- The entries of the keys under one limit that is none of a bucket, from KEYS[k + 1] on; ops[i] is the kind. Returns
-    -- where ops and the keys go on.
-    local function decide_others(i, k)
-        local kind, a, b, c = ops[i], ops[i + 1], ops[i + 2], ops[i + 3]
-        i = i + 1 + PARAMETERS[kind]
-        local stop = k + ops[i]
-        i = i + 1
-        for k = k + 1, stop do
-            if ops[i] == -1 then
-                size = size + 1
-                out[size] = keyspace.reset(keys[k], values[k])
-                i = i + 1
-            else
-                i = decide_other(kind, keys[k], values[k], i, a, b, c)
-            end
-        end
-        return i, stop
-    end
-
-    return {decide = decide_others, take = take_steps}
+    return take_steps
 end

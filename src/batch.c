@@ -104,7 +104,7 @@ static bool is_key(const hr_hash_node *node, const void *arg)
 
 static size_t key_size(size_t len)
 {
-    return sizeof(hr_key) + len;
+    return offsetof(hr_key, text) + len;
 }
 
 static uint64_t hash_of(const hr_batch *batch, const hr_limit *limit, const void *name, size_t len)
@@ -144,7 +144,7 @@ static hr_key *key_of(hr_batch *batch, const hr_limit *limit, const void *name, 
     key = hr_pool_get(&batch->pool, key_size(limit->prefix_len + len));
     if (!key)
         return NULL;
-    memset(key, 0, sizeof *key);
+    memset(key, 0, offsetof(hr_key, text));
     key->prefix_len = limit->prefix_len;
     key->len = (uint16_t)(limit->prefix_len + len);
     memcpy(key->text, limit->prefix, limit->prefix_len);

@@ -39,7 +39,7 @@ typedef struct hr_batch {
     uint32_t ready;       /* how many */
     uint32_t waiting;     /* tickets, over all keys */
     uint64_t added;       /* requests so far */
-    uint32_t formed;      /* the number of the last call; from 2^32 - 1 on to 1 */
+    uint32_t formed;      /* the number of the last call; 1 follows 2^32 - 1 */
     uint32_t key_most, item_most; /* of a call: keys; items and refs (call.h) together */
     hr_call *free_calls, *all_calls;
     bool has_steps;       /* the calls have room for them */

@@ -137,7 +137,8 @@ static void on_settled(void *arg)
 {
     hirate *h = arg;
     enter(h);
-    hr_dispatch_flush_full(&h->dispatch);
+    if (!h->closing)
+        hr_dispatch_flush_full(&h->dispatch);
     deliver(h, CALLBACKS_A_TURN);
     want_turn_end(h);
     leave(h);

@@ -249,8 +249,14 @@ static bool can_send(const hr_dispatch *dispatch)
     return !dispatch->closed && hr_link_is_up(dispatch->link) && dispatch->now_us >= dispatch->pause_until_us;
 }
 
-/* A call is written before the next is formed. The server takes up all that it finds, and answers all of it together; so
- * calls that arrive together come back together, and it waits while all their answers are gone through. */
+static hr_request *first_due(const hr_dispatch *dispatch)
+{
+    hr_deadline *first = hr_deadlines_first(&dispatch->requests.deadlines);
+    return first && first->at_ms * 1000 <= dispatch->now_us ? (hr_request *)first : NULL;
+}
+
+/* A call is written before the next is formed. The server reads all that has arrived and answers it together. So calls
+ * that arrive together come back together, and the server is idle while we go through their answers. */
 static void send_one_by_one(hr_dispatch *dispatch, bool only_full)
 {
     while (can_send(dispatch) && (!only_full || call_would_be_full(dispatch)) && may_send(dispatch) &&
@@ -260,7 +266,8 @@ static void send_one_by_one(hr_dispatch *dispatch, bool only_full)
 
 void hr_dispatch_flush_full(hr_dispatch *dispatch)
 {
-    send_one_by_one(dispatch, true);
+    if (!first_due(dispatch))
+        send_one_by_one(dispatch, true);
 }
 
 void hr_dispatch_flush(hr_dispatch *dispatch)
@@ -336,12 +343,6 @@ int hr_dispatch_cancel(hr_dispatch *dispatch, uint64_t id)
         return HIRATE_ENOENT;
     hr_answer_error(dispatch, request, HIRATE_ECANCELED, CANCELED);
     return 0;
-}
-
-static hr_request *first_due(const hr_dispatch *dispatch)
-{
-    hr_deadline *first = hr_deadlines_first(&dispatch->requests.deadlines);
-    return first && first->at_ms * 1000 <= dispatch->now_us ? (hr_request *)first : NULL;
 }
 
 void hr_dispatch_tick(hr_dispatch *dispatch)

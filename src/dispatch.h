@@ -4,7 +4,8 @@
  *
  * The life of one request
  *     submit   checked, given a slot, a deadline and a place in its keys' queues     (submit.c)
- *     flush    at the end of the loop turn: calls of what has gathered               (hr_dispatch_flush, batch.c)
+ *     flush    at the end of the loop turn, or once it fills a call before callbacks run: calls of what has gathered
+ *                                                                                    (hr_dispatch_flush, batch.c)
  *     reply    the call's verdicts, each in its request's answer                     (on_reply, verdicts.c)
  *     deliver  the client runs the callbacks of what is answered                     (results.c)
  * A deadline, a cancel or a close may answer it at any point before the reply (answers.c); a lost connection or a
@@ -49,8 +50,8 @@ typedef struct hr_dispatch {
     uint64_t random;
     int64_t now_us;         /* of the entry under way; the client sets it, and what the link tells */
     int64_t deadline_ms;    /* of a request that names none */
-    int64_t turn_us;        /* when the turn began, or the last entry; the client sets it */
-    int64_t clock_tick_us;  /* the coarse clock is behind by less than this */
+    int64_t turn_us;        /* of the last entry, or when the turn's end was asked for later; the client sets it */
+    int64_t clock_tick_us;  /* the coarse clock is behind by less than this, as a rule */
 
     hr_breaker breaker;
     int last_failure;       /* HIRATE_E…: what it answers while open */
@@ -81,7 +82,8 @@ int hr_dispatch_enqueue(hr_dispatch *dispatch, hr_request *request, const hr_nam
 int hr_dispatch_cancel(hr_dispatch *dispatch, uint64_t id);
 /* At the end of a turn. */
 void hr_dispatch_flush(hr_dispatch *dispatch);
-/* Before callbacks run: send what fills a call. The server goes on meanwhile. */
+/* Before callbacks run: send what fills a call, so that the server goes on meanwhile. Not where a deadline has passed:
+ * the end of the turn answers what is late before it sends. */
 void hr_dispatch_flush_full(hr_dispatch *dispatch);
 /* Look after the connection, read what has arrived, then answer what is past its deadline. */
 void hr_dispatch_tick(hr_dispatch *dispatch);

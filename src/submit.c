@@ -156,7 +156,7 @@ static int use_limits(hr_dispatch *dispatch, hr_request *request, const hirate_r
 }
 
 /* Rounded up, so that no deadline comes early. The coarse clock is behind by less than a tick, or by more where the
- * processor that keeps it is held up, as a virtual one may be; then no earlier than the turn began. */
+ * processor that keeps it is held up, as a virtual one may be: then it counts from the turn's beginning at least. */
 static int64_t deadline_ms_of(const hr_dispatch *dispatch, const hirate_request *from)
 {
     int64_t us = hr_clock_coarse_us() + dispatch->clock_tick_us;

@@ -17,9 +17,11 @@ typedef struct rig {
     sim *world;
     simserver *server;
     hirate *h;
-    uint64_t answered, sent; /* sent: calls before the test began */
-    uint64_t before_first;   /* calls sent when the first callback since ask() ran; 0: none did */
-    char next;               /* another name for each request */
+    uint64_t answered, unsent; /* with a verdict; with an error and not charged */
+    uint64_t sent;             /* calls before the test began */
+    uint64_t before_first;     /* calls sent when the first callback since ask() ran; 0: none did */
+    char next;                 /* another name for each request */
+    bool closed;
 } rig;
 
 static enum fate on_fate(void *arg)
@@ -53,8 +55,9 @@ static void on_answer(hirate *h, const hirate_result *result, void *user)
     rig *r = user;
 
     (void)h;
-    assert_int_equal(result->error, 0);
-    r->answered++;
+    if (result->error)
+        assert_int_equal(result->charge, HIRATE_CHARGE_NO);
+    *(result->error ? &r->unsent : &r->answered) += 1;
     if (!r->before_first)
         r->before_first = calls(r);
 }
@@ -110,11 +113,17 @@ static int open_rig(void **state)
     return 0;
 }
 
+static void on_closed(void *user)
+{
+    ((rig *)user)->closed = true;
+}
+
 static int close_rig(void **state)
 {
     rig *r = *state;
 
-    hirate_free(r->h);
+    if (!r->closed)
+        hirate_free(r->h);
     simserver_free(r->server);
     sim_free(r->world);
     free(r);
@@ -189,6 +198,56 @@ static void test_part_of_a_call_waits_for_the_end_of_the_turn(void **state)
     assert_int_equal(r->answered, KEYS_MOST);
 }
 
+/* The loop was held up: what is late is answered, not sent. */
+static void test_late_requests_are_not_sent(void **state)
+{
+    rig *r = *state;
+
+    assert_int_equal(turn_with(r, 1), 1);
+    assert_int_equal(turn_with(r, KEYS_MOST), 2);
+    assert_int_equal(turn_with(r, KEYS_MOST), 2);
+    simserver_step(r->server, false);
+    sim_pass(r->world, 2000000); /* beyond every deadline; answers that have arrived are in time */
+    sim_turn(r->world);
+    assert_int_equal(calls(r), 2);
+    assert_int_equal(r->answered, 1 + KEYS_MOST);
+    assert_int_equal(r->unsent, KEYS_MOST);
+}
+
+static void test_closing_sends_nothing_more(void **state)
+{
+    rig *r = *state;
+
+    assert_int_equal(turn_with(r, 1), 1);
+    assert_int_equal(turn_with(r, KEYS_MOST), 2);
+    assert_int_equal(turn_with(r, KEYS_MOST), 2);
+    simserver_step(r->server, false);
+    assert_int_equal(hirate_close(r->h, on_closed, r), 0);
+    r->before_first = 0;
+    sim_settle(r->world);
+    assert_true(r->closed);
+    assert_int_equal(r->before_first, 2);
+    assert_int_equal(r->answered, 1 + KEYS_MOST);
+    assert_int_equal(r->unsent, KEYS_MOST);
+}
+
+/* The server goes away while full calls are written to it. */
+static void test_server_gone_while_full_calls_are_sent(void **state)
+{
+    rig *r = *state;
+
+    assert_int_equal(turn_with(r, 1), 1);
+    assert_int_equal(turn_with(r, KEYS_MOST), 2);
+    ask(r, 3 * KEYS_MOST);
+    simserver_step(r->server, false);
+    simserver_drop(r->server);
+    for (int i = 0; i < 1000 && r->answered < 1 + 4 * KEYS_MOST; i++) {
+        answer(r);
+        sim_pass(r->world, 1000);
+    }
+    assert_int_equal(r->answered + r->unsent, 1 + 4 * KEYS_MOST);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +256,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_full_call_does_not_wait, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_full_call_goes_before_callbacks_run, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_part_of_a_call_waits_for_the_end_of_the_turn, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_late_requests_are_not_sent, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_closing_sends_nothing_more, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_server_gone_while_full_calls_are_sent, open_rig, close_rig),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

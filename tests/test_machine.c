@@ -4,8 +4,8 @@
  * several, with and without permits, cancels, resets, time, a server that fails in every way it can, and close. What
  * comes of it is held against the contract:
  *
- *     every accepted request is answered exactly once, none inside the call that submitted it, by its deadline not
- *         before that, although the coarse clock may lag;
+ *     every accepted request is answered exactly once, none inside the call that submitted it; no deadline comes early,
+ *         although the coarse clock may lag;
  *     what is told to be charged was taken, what is told not to be charged never is, nothing is taken twice;
  *     a verdict by Redis is the one that the server reached, to the last figure and for each limit; one in its stead is
  *         that of the strictest on_failure;

@@ -152,7 +152,7 @@ static void begin(load *l, int64_t now)
     l->clock_uses = 0;
     cli_bench_begin(l->run, turn_clock(l));
     l->measuring = true;
-    set_tick(l); /* an open load's is due now, not when that of the warming up was to come */
+    set_tick(l); /* an open load begins now, not when the timer of the warming up runs out */
 }
 
 /* From the beginning of the measured part, for what was submitted before it. */

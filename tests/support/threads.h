@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests: for programs in which names are resolved. A thread that nobody waits for may still run when the program ends; a
- * leak checker then takes its stack for lost. So the last thing such a program does is to see them end.
+ * tests: for programs in which names are resolved. A thread that nobody waits for may still run when the program ends;
+ * a leak checker then takes its stack for lost. So the last thing such a program does is to see them end.
  */
 #ifndef TESTS_SUPPORT_THREADS_H
 #define TESTS_SUPPORT_THREADS_H
