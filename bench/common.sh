@@ -55,7 +55,7 @@ start_server() {
 
 # Make the library's script known to the server; prints its SHA1.
 load_script() {
-    (cd "$top/lua" && cat acquire.lua keyspace.lua kinds.lua others.lua steps.lua call.lua) | cli -x script load
+    (cd "$top/lua" && cat acquire.lua keyspace.lua buckets.lua kinds.lua others.lua steps.lua call.lua) | cli -x script load
 }
 
 cli() {

@@ -67,8 +67,7 @@
 
 if redis.replicate_commands then redis.replicate_commands() end -- before Redis 7, if configured otherwise
 
-local floor, min, pcall = math.floor, math.min, redis.pcall
-local pack, read, format = struct.pack, struct.unpack, string.format
+local pcall, pack, read, format = redis.pcall, struct.pack, struct.unpack, string.format
 
 local ops = cmsgpack.unpack(ARGV[1])
 local keys, values = KEYS, redis.call('MGET', unpack(KEYS))

@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: BSD-3-Clause
--- Part of the script that acquire.lua begins: the call. Most calls are acquires of buckets, so these are decided here,
--- with all they need in locals and without a function: to call a function takes a tenth of what a write does, to make
--- one takes longer. What other entries and steps need is made in calls that have such.
+-- Part of the script that acquire.lua begins: the call. Most of what calls ask is one acquire of a bucket that was used
+-- before. That is decided here, with all it needs in locals and without a function: to call a function takes a tenth of
+-- what a write does, to make one takes longer. What else is asked is decided by functions that are made in calls that
+-- need them.
 
 local i, k, last = 2, 0, #keys
 while k < last do
@@ -9,84 +10,43 @@ while k < last do
     if kind == 1 or kind == 2 then
         stop = k + ops[i + 4]
         i = i + 5
+    elseif kind == 0 then
+        make_steps()(i + 1, k)
+        break
     else
-        if kind == 0 then
-            make_steps()(i + 1, k)
-            break
-        end
         decide_others = decide_others or make_others()
         i, k = decide_others(i, k)
     end
 
-    local head, per_ms = 0x10B1 + 256 * kind, 1000 * n
-    local alike = stop > k and pack('<I2d', head, p) -- how the state of a bucket under this limit begins
+    local per_ms = 1000 * n
+    local alike = stop > k and pack('<I2d', 0x10B1 + 256 * kind, p) -- how the state of a bucket under this limit begins
     while k < stop do
         k = k + 1
-        local key, value, op = keys[k], values[k], ops[i]
-        i = i + 1
-        if op == -1 then
-            keyspace = keyspace or make_keyspace()
-            size = size + 1
-            out[size] = keyspace.reset(key, value)
-        else
-            local units, lag, at, ok = full, 0, now, true
-            if value then
-                local stored_alike, stored, stored_at
-                if #value == 26 then stored_alike, stored, stored_at = read('<c10dd', value) end
-                if stored_alike == alike and stored >= 0 and stored <= full and stored_at >= 0 and stored_at <= now
-                    and stored % 1 + stored_at % 1 == 0 then
-                    stored = stored + (now - stored_at) * n
-                    if stored < full then units = stored end
-                else
-                    keyspace = keyspace or make_keyspace()
-                    units, lag, at = keyspace.load_bucket(head, value, n, p, full)
-                    ok = units ~= nil
-                end
-            end
-            local left, behind = units, lag
-            if op < 0 then
-                if ok and left + op >= -1 then left = left + op + 1 end
-            else
-                for j = i, i + 2 * op - 2, 2 do
-                    local take = ops[j]
-                    if not ok then
-                        break
-                    elseif take == 0 then
-                        if left == full then at, behind = now, 0 end -- it would be deleted, and found absent again
-                    elseif take <= left then
-                        left = left - min(ops[j + 1], floor(left / take)) * take
-                    end
-                end
-                i = i + 2 * op
-            end
-            if ok and op ~= 0 and left < full then
-                local expiry, reply = (full - left + behind) / per_ms, nil
-                local ms = format('%d', expiry + -expiry % 1 + spare) -- rounded up
-                local state = pack('<c10dd', alike, left, at)
-                if value then
-                    reply = pcall('PSETEX', key, ms, state)
-                else
-                    reply = pcall('SET', key, state, 'PX', ms, 'NX')
-                end
-                if reply and reply.ok then
-                    written = true
-                else
-                    keyspace = keyspace or make_keyspace()
-                    ok = keyspace.unwritten(key, value, ms, state, reply)
-                end
-            elseif ok and (op ~= 0 or not value) then
-                keyspace = keyspace or make_keyspace()
-                if op ~= 0 then ok = keyspace.leave(key, value, nil, 0) else ok = keyspace.absent(key) end
-            end
-            size = size + 1
-            if not ok then
-                out[size] = ok == nil and -2 or -1
-            elseif lag == 0 then
+        local key, value, op, left = keys[k], values[k], ops[i], full
+        local head, units, at
+        if value and op < -1 and #value == 26 then head, units, at = read('<c10dd', value) end
+        if head == alike and units >= 0 and units <= full and at >= 0 and at <= now and units % 1 + at % 1 == 0 then
+            units = units + (now - at) * n
+            if units > full then units = full end
+            left = units + op + 1
+            if left < 0 then left = units end
+        end
+        if left < full then
+            size, i = size + 1, i + 1
+            local expiry = (full - left) / per_ms
+            local ms, state = format('%d', expiry + -expiry % 1 + spare), pack('<c10dd', alike, left, now) -- rounded up
+            local reply = pcall('PSETEX', key, ms, state)
+            if reply.ok then
+                written = true
                 out[size] = units
             else
-                out[size], out[size + 1], out[size + 2] = -3, units, lag
-                size = size + 2
+                keyspace = keyspace or make_keyspace()
+                keyspace.unwritten(key, value, ms, state, reply)
+                out[size] = -2
             end
+        else
+            decide_bucket = decide_bucket or make_buckets()
+            i = decide_bucket(kind, key, value, i, n, p, full)
         end
     end
 end

@@ -73,7 +73,7 @@ local function make_steps()
     -- The steps; ops[i] is the first run of their keys, the first of which is KEYS[before + 1]. Of each key, counted
     -- from 1: left_of, what can be taken, or false if it holds something else; row_of, its kind and parameters;
     -- written, whether it is to be; of a bucket that lags, as its clock stepped back, lag_of and at_of; of another kind
-    -- state_of. Written out for buckets, as in call.lua.
+    -- state_of. Written out for buckets, without functions.
     local function take_steps(i, before)
         local ops, values, keys, out = ops, values, keys, out
         local left_of, row_of, written, lag_of, at_of, state_of = {}, {}, {}, {}, {}, {}
