@@ -18,8 +18,8 @@
  * opens: what is submitted then is answered at once, but for a probe now and then; what waits already keeps its
  * deadline.
  *
- * The script is called by its SHA1. Where the server does not know it, one call carries the text and the others wait
- * for its reply, however many were refused.
+ * The script is called by its SHA1. Where the server does not know it, and every call in flight has been answered, one
+ * call carries the text and the others wait for its reply. So what was refused is decided in its order.
  */
 #ifndef HR_DISPATCH_H
 #define HR_DISPATCH_H

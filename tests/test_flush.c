@@ -22,12 +22,26 @@ typedef struct rig {
     uint64_t before_first;     /* calls sent when the first callback since ask() ran; 0: none did */
     char next;                 /* another name for each request */
     bool closed;
+    bool forget;       /* the script, at the next call */
+    uint64_t costs[8]; /* decided, in this order */
+    size_t decided;
 } rig;
 
 static enum fate on_fate(void *arg)
 {
-    (void)arg;
-    return FATE_ANSWER;
+    rig *r = arg;
+    bool forget = r->forget;
+
+    r->forget = false;
+    return forget ? FATE_FORGET : FATE_ANSWER;
+}
+
+static void on_decided(void *arg, const decided *what)
+{
+    rig *r = arg;
+
+    if (r->decided < sizeof r->costs / sizeof r->costs[0])
+        r->costs[r->decided++] = what->cost;
 }
 
 static void on_disturbed(void *arg)
@@ -94,13 +108,17 @@ static int open_rig(void **state)
     assert_non_null(r);
     r->world = sim_new(1);
     sim_keep_calendar(r->world);
-    r->server =
-        simserver_new(r->world, &(simserver_hooks){.fate = on_fate, .disturbed = on_disturbed, .random = on_random});
+    r->server = simserver_new(r->world, &(simserver_hooks){.fate = on_fate,
+                                                           .disturbed = on_disturbed,
+                                                           .random = on_random,
+                                                           .arg = r,
+                                                           .script = {.decided = on_decided, .arg = r}});
     r->next = '0';
     hirate_options_init(&options);
     options.uri = sim_uri(r->world);
     options.max_calls = 2;
     options.max_call_keys = KEYS_MOST;
+    options.max_call_acquires = KEYS_MOST;
     sim_listen(r->world, true);
     assert_int_equal(hirate_new(&r->h, sim_loop(r->world), &options), 0);
     ask(r, 1);
@@ -248,6 +266,36 @@ static void test_server_gone_while_full_calls_are_sent(void **state)
     assert_int_equal(r->answered + r->unsent, 1 + 4 * KEYS_MOST);
 }
 
+static void ask_of_one(rig *r, uint64_t cost)
+{
+    assert_int_equal(hirate_acquire(r->h, &LIMIT, "one", 3, cost, on_answer, r), 0);
+}
+
+/* The first of two calls is told that the server does not know the script, then the second: both go before the rest. */
+static void test_refused_calls_keep_their_order(void **state)
+{
+    rig *r = *state;
+
+    r->decided = 0;
+    r->forget = true;
+    ask_of_one(r, 1);
+    sim_turn(r->world);
+    for (uint64_t cost = 2; cost <= 1 + KEYS_MOST; cost++)
+        ask_of_one(r, cost);
+    sim_turn(r->world);
+    assert_int_equal(calls(r), 2);
+    for (uint64_t cost = 2 + KEYS_MOST; cost <= 8; cost++)
+        ask_of_one(r, cost);
+    for (int i = 0; i < 200 && r->answered < 8; i++) {
+        simserver_step(r->server, true);
+        sim_turn(r->world);
+    }
+    assert_int_equal(r->answered, 8);
+    assert_int_equal(r->decided, 8);
+    for (size_t i = 0; i < 8; i++)
+        assert_int_equal(r->costs[i], i + 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +306,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_part_of_a_call_waits_for_the_end_of_the_turn, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_late_requests_are_not_sent, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_closing_sends_nothing_more, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_refused_calls_keep_their_order, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_server_gone_while_full_calls_are_sent, open_rig, close_rig),
     };
 
