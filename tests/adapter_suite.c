@@ -154,20 +154,34 @@ void adapter_drain(int fd)
         continue;
 }
 
-int64_t adapter_now_ns(void)
+static int64_t read_ns(clockid_t clock)
 {
     struct timespec now;
 
-    assert_int_equal(clock_gettime(CLOCK_MONOTONIC, &now), 0);
+    assert_int_equal(clock_gettime(clock, &now), 0);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-void adapter_sleep_us(int64_t us)
+int64_t adapter_now_ns(void)
+{
+    return read_ns(CLOCK_MONOTONIC);
+}
+
+static void sleep_us(int64_t us)
 {
     struct timespec left = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
 
     while (nanosleep(&left, &left) != 0)
         assert_int_equal(errno, EINTR);
+}
+
+void adapter_sleep_us(int64_t us)
+{
+    int64_t end = adapter_now_ns() + us * 1000;
+
+    sleep_us(us);
+    while (read_ns(CLOCK_MONOTONIC_COARSE) < end) /* loops may go by this clock, which lags on a busy machine */
+        sleep_us(500);
 }
 
 /* ----------------------------------------------------------------------------------------------- allocation -- */
