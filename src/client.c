@@ -63,7 +63,6 @@ static int want_turn_end(hirate *h)
         return 0;
     int rc = h->loop.defer_set(h->defer);
     h->deferred = rc == 0;
-    h->dispatch.turn_us = hr_clock_now_us();
     return rc;
 }
 
@@ -128,15 +127,10 @@ static void deliver(hirate *h, uint32_t most)
 
 /* ------------------------------------------------------------------------------------- where the loop comes in -- */
 
-static void enter(hirate *h)
-{
-    h->dispatch.turn_us = h->dispatch.now_us = hr_clock_now_us();
-}
-
 static void on_settled(void *arg)
 {
     hirate *h = arg;
-    enter(h);
+    h->dispatch.now_us = hr_clock_now_us();
     if (!h->closing)
         hr_dispatch_flush_full(&h->dispatch);
     deliver(h, CALLBACKS_A_TURN);
@@ -154,7 +148,7 @@ static void on_timer(void *arg)
 {
     hirate *h = arg;
     h->armed_us = HR_CLOCK_FAR;
-    enter(h);
+    h->dispatch.now_us = hr_clock_now_us();
     close_if_asked(h);
     hr_dispatch_tick(&h->dispatch);
     deliver(h, CALLBACKS_A_TURN);
@@ -166,7 +160,7 @@ static void on_defer(void *arg)
 {
     hirate *h = arg;
     h->deferred = false;
-    enter(h);
+    h->dispatch.now_us = hr_clock_now_us();
     close_if_asked(h);
     hr_dispatch_tick(&h->dispatch);
     hr_dispatch_flush(&h->dispatch);

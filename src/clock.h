@@ -20,10 +20,4 @@ static inline int64_t hr_clock_now_us(void)
     return hr_clock_read(CLOCK_MONOTONIC);
 }
 
-/* Behind the other, as a rule by a few milliseconds at most, and several times cheaper. */
-static inline int64_t hr_clock_coarse_us(void)
-{
-    return hr_clock_read(CLOCK_MONOTONIC_COARSE);
-}
-
 #endif

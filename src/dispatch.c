@@ -282,14 +282,6 @@ void hr_dispatch_flush(hr_dispatch *dispatch)
 
 /* ------------------------------------------------------------------------------------------------ the client -- */
 
-static int64_t coarse_tick_us(void)
-{
-    struct timespec t;
-    if (clock_getres(CLOCK_MONOTONIC_COARSE, &t) != 0 || t.tv_sec)
-        return 1000000;
-    return t.tv_nsec / 1000 + 1;
-}
-
 int hr_dispatch_init(hr_dispatch *dispatch, const hirate_options *options, const hirate_loop *loop,
                      hr_link_config *config, void (*settled)(void *arg), void (*wake)(void *arg), void *arg)
 {
@@ -303,7 +295,6 @@ int hr_dispatch_init(hr_dispatch *dispatch, const hirate_options *options, const
     dispatch->breaker.threshold = options->breaker_failures;
     dispatch->fallback.local_most = options->max_local_keys;
     dispatch->random = hr_hash_key_random().k0 | 1;
-    dispatch->clock_tick_us = coarse_tick_us();
     int rc = hr_requests_init(&dispatch->requests, options->max_pending);
     if (!rc)
         rc = hr_limits_init(&dispatch->limits, options->prefix);

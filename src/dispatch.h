@@ -50,8 +50,6 @@ typedef struct hr_dispatch {
     uint64_t random;
     int64_t now_us;         /* of the entry under way; the client sets it, and what the link tells */
     int64_t deadline_ms;    /* of a request that names none */
-    int64_t turn_us;        /* of the last entry, or when the turn's end was asked for later; the client sets it */
-    int64_t clock_tick_us;  /* the coarse clock is behind by less than this, as a rule */
 
     hr_breaker breaker;
     int last_failure;       /* HIRATE_E…: what it answers while open */

@@ -155,13 +155,12 @@ static int use_limits(hr_dispatch *dispatch, hr_request *request, const hirate_r
     return rc ? rc : add_holds(dispatch, request, from);
 }
 
-/* Rounded up, so that no deadline comes early. The coarse clock is behind by less than a tick, or by more where the
- * processor that keeps it is held up, as a virtual one may be: then it counts from the turn's beginning at least. */
+/* Rounded up, so that no deadline comes early. Not by the coarse clock, which is cheaper: it is behind by a tick, or by
+ * many where the processor that keeps it is held up, as a virtual one may be. */
 static int64_t deadline_ms_of(const hr_dispatch *dispatch, const hirate_request *from)
 {
-    int64_t us = hr_clock_coarse_us() + dispatch->clock_tick_us;
     int64_t within_ms = from->deadline_ms ? from->deadline_ms : dispatch->deadline_ms;
-    return ((us > dispatch->turn_us ? us : dispatch->turn_us) + 999) / 1000 + within_ms;
+    return (hr_clock_now_us() + 999) / 1000 + within_ms;
 }
 
 /* Queue it, or answer it at once where that can be done. */

@@ -164,7 +164,7 @@ static hirate_request request_for(machine *m, asked *a, hirate_pair *more, char 
     request.cb = machine_on_answer;
     request.user = a;
     request.deadline_ms = roll(m, 3) ? 0 : 1 + (int64_t)roll(m, 400);
-    a->due_us = sim_turned_us(m->world) + 1000 * (request.deadline_ms ? request.deadline_ms : DEADLINE_MS);
+    a->due_us = sim_now_us(m->world) + 1000 * (request.deadline_ms ? request.deadline_ms : DEADLINE_MS);
     if (a->permit >= 0) {
         request.permit = m->permits[a->permit].text;
         return request;

@@ -35,7 +35,7 @@ typedef struct asked {
     int permit; /* which; -1: none */
     bool alike;
     uint64_t cost, hold_us;
-    int64_t due_us; /* its deadline, or as much earlier as it was submitted after its turn began */
+    int64_t due_us; /* its deadline */
     uint64_t disturbances; /* when it was submitted */
     int calls;
     enum hirate_charge charge;

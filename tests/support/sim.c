@@ -33,7 +33,7 @@ typedef struct handle {
 } handle;
 
 struct sim {
-    int64_t now_us, turned_us, lag_us;
+    int64_t now_us, lag_us;
     bool has_calendar;
     uint64_t random, births;
     hirate_loop loop;
@@ -190,7 +190,6 @@ static bool run_due(sim *s, enum kind kind)
 
 bool sim_turn(sim *s)
 {
-    s->turned_us = s->now_us;
     bool ran = run_watches(s);
     ran |= run_due(s, TIMER);
     ran |= run_due(s, DEFER);
@@ -211,11 +210,6 @@ void sim_pass(sim *s, int64_t us)
 void sim_keep_calendar(sim *s)
 {
     s->has_calendar = true;
-}
-
-int64_t sim_turned_us(const sim *s)
-{
-    return s->turned_us;
 }
 
 void sim_lag(sim *s, int64_t us)

@@ -29,7 +29,6 @@ void sim_settle(sim *s);           /* turns, until nothing is ready */
 void sim_pass(sim *s, int64_t us); /* let time pass; nothing runs */
 void sim_keep_calendar(sim *s);    /* from now on the time of day is this world's too, and not the fuzzer's own */
 int64_t sim_now_us(const sim *s);
-int64_t sim_turned_us(const sim *s);      /* when the last turn was */
 void sim_lag(sim *s, int64_t us);         /* the coarse clock is so far behind */
 int64_t sim_next_us(const sim *s); /* when the next timer is due; INT64_MAX: none is set */
 size_t sim_handles(const sim *s);  /* watches, timers and deferred calls that were not freed */
