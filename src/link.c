@@ -8,8 +8,8 @@
 #include "hash.h"
 #include "link_greeting.h"
 #include "link_reader.h"
+#include "link_writer.h"
 #include "resolve.h"
-#include "sigpipe.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -437,14 +437,24 @@ static void read_some(hr_link *link, int64_t now_us)
 
 static void write_some(hr_link *link, int64_t now_us)
 {
-    hr_sigpipe guard;
+    if (!link->connected) { /* nothing has gathered yet: this only tells whether it is now */
+        redisAsyncHandleWrite(link->hiredis);
+        return;
+    }
+    redisContext *c = &link->hiredis->c;
     uint64_t before = bytes_written(link, link->hiredis);
-
-    hr_sigpipe_block(&guard);
-    redisAsyncHandleWrite(link->hiredis);
-    hr_sigpipe_restore(&guard, link->hiredis == NULL);
-    if (link->hiredis && bytes_written(link, link->hiredis) != before)
+    int error = c->obuf ? hr_link_write(c->fd, c->obuf, link->state == GREETING) : ENOMEM;
+    if (error) {
+        hirate_error why;
+        errno = error;
+        hr_fail(&why, HIRATE_ECONNECT, "%m"); /* strerror() is not for threads */
+        hr_link_abandon(link, why.code, why.text);
+        return;
+    }
+    if (bytes_written(link, link->hiredis) != before)
         link->progress_us = now_us;
+    if (!sdslen(c->obuf))
+        hook_del_write(link);
 }
 
 static void on_ready(void *arg, unsigned events)
@@ -490,23 +500,12 @@ int hr_link_send(hr_link *link, hr_link_call *call, const char *command, size_t 
         return HIRATE_ECONNECT;
     if (!link->reader.outstanding)
         link->progress_us = now_us; /* waiting begins here */
-    sds *out = &link->hiredis->c.obuf;
-    size_t before = sdslen(*out);
-    const redisCallback *last = link->hiredis->replies.tail;
-    if (redisAsyncFormattedCommand(link->hiredis, on_reply, call, command, len) != REDIS_OK)
+    switch (hr_link_queue(link->hiredis, on_reply, call, command, len)) {
+    case HR_QUEUED:
+        break;
+    case HR_NOT_QUEUED:
         return HIRATE_ENOMEM;
-    /* Without memory hiredis may have queued the command but not its callback, or the callback but not the command;
-     * each would give everything after it its neighbour's reply. A command can be taken back. For a callback the
-     * connection has to end, and this call is lost without having been written. */
-    bool written = *out && sdslen(*out) == before + len, expected = link->hiredis->replies.tail != last;
-    if (!expected) {
-        if (written) {
-            (*out)[before] = '\0';
-            sdssetlen(*out, before);
-        }
-        return HIRATE_ENOMEM;
-    }
-    if (!written) {
+    case HR_QUEUED_HALF: /* it is lost without having been written */
         call->end = UINT64_MAX;
         hr_link_abandon(link, HIRATE_ECONNECT, "no memory to send");
         return 0;

@@ -4,9 +4,9 @@
 
 #include "bytes.h"
 #include "error.h"
+#include "link_writer.h"
 #include "refusal.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,23 +38,14 @@ static void format(const command *c, hr_bytes *out)
     hr_bytes_add(out, "\r\n", 3); /* with its NUL, which hiredis may look at */
 }
 
-/* Without memory hiredis may have queued the command without its callback, or the other way round. */
-static bool queue_formatted(redisAsyncContext *hiredis, redisCallbackFn *on_reply, const hr_bytes *text)
-{
-    size_t before = hiredis->c.obuf ? sdslen(hiredis->c.obuf) : 0, len = text->len - 1;
-    const redisCallback *last = hiredis->replies.tail;
-
-    return redisAsyncFormattedCommand(hiredis, on_reply, NULL, text->data, len) == REDIS_OK && hiredis->c.obuf &&
-           sdslen(hiredis->c.obuf) == before + len && hiredis->replies.tail != last;
-}
-
 static int queue(hr_greeting *greeting, enum hr_greeting_step step, const command *c, redisAsyncContext *hiredis,
                  redisCallbackFn *on_reply)
 {
     hr_bytes text = {0};
 
     format(c, &text);
-    bool queued = !text.failed && queue_formatted(hiredis, on_reply, &text);
+    bool queued = !text.failed && hiredis->c.obuf &&
+                  hr_link_queue(hiredis, on_reply, NULL, text.data, text.len - 1) == HR_QUEUED;
     if (text.data)
         explicit_bzero(text.data, text.len); /* it may be a password */
     hr_bytes_free(&text);

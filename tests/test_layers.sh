@@ -11,7 +11,7 @@ layer()
     case ${1##*/} in
     hirate.h) echo 0 ;;
     backoff.[ch] | breaker.[ch] | bytes.[ch] | clock.h | deadlines.[ch] | duration.[ch] | error.[ch]) echo 1 ;;
-    hash.[ch] | pool.[ch] | sigpipe.h) echo 1 ;;
+    hash.[ch] | pool.[ch]) echo 1 ;;
     calendar.[ch] | concurrency.[ch] | decide.[ch] | fixed_window.[ch] | holds.[ch] | leaky_bucket.[ch]) echo 2 ;;
     joint.[ch] | limit.c | permit.[ch] | policy.[ch]) echo 2 ;;
     sliding_log.[ch] | sliding_window.[ch] | spec.c | token_bucket.[ch]) echo 2 ;;

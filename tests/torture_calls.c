@@ -134,7 +134,7 @@ EXPORTED int connect(int fd, const struct sockaddr *address, socklen_t len)
 }
 
 /* The common part of reading and writing. 1: errno is set; 0: go on with *len. */
-static int disturbed(int fd, size_t *len, bool writing)
+static int disturbed(int fd, size_t *len, bool writing, bool may_signal)
 {
     bool socket = armed && !paused && is_socket(fd);
     if ((is(INTERRUPTED) || is(BUSY)) && fails(true))
@@ -142,7 +142,7 @@ static int disturbed(int fd, size_t *len, bool writing)
     if (is(WOULD_BLOCK) && fails(socket))
         return errno = EAGAIN, 1;
     if (is(RESET) && fails(socket)) {
-        if (writing)
+        if (may_signal)
             raise(SIGPIPE); /* as the kernel would: the process must live */
         return errno = writing ? EPIPE : ECONNRESET, 1;
     }
@@ -155,7 +155,7 @@ static int disturbed(int fd, size_t *len, bool writing)
 
 EXPORTED ssize_t read(int fd, void *to, size_t len)
 {
-    if (disturbed(fd, &len, false))
+    if (disturbed(fd, &len, false, false))
         return -1;
     if (is(AT_END) && fails(armed && !paused && is_socket(fd)))
         return 0;
@@ -164,7 +164,7 @@ EXPORTED ssize_t read(int fd, void *to, size_t len)
 
 EXPORTED ssize_t recv(int fd, void *to, size_t len, int flags)
 {
-    if (disturbed(fd, &len, false))
+    if (disturbed(fd, &len, false, false))
         return -1;
     if (is(AT_END) && fails(armed && !paused && is_socket(fd)))
         return 0;
@@ -173,12 +173,12 @@ EXPORTED ssize_t recv(int fd, void *to, size_t len, int flags)
 
 EXPORTED ssize_t write(int fd, const void *from, size_t len)
 {
-    return disturbed(fd, &len, true) ? -1 : syscall(SYS_write, fd, from, len);
+    return disturbed(fd, &len, true, true) ? -1 : syscall(SYS_write, fd, from, len);
 }
 
 EXPORTED ssize_t send(int fd, const void *from, size_t len, int flags)
 {
-    return disturbed(fd, &len, true) ? -1 : syscall(SYS_sendto, fd, from, len, flags, NULL, 0);
+    return disturbed(fd, &len, true, !(flags & MSG_NOSIGNAL)) ? -1 : syscall(SYS_sendto, fd, from, len, flags, NULL, 0);
 }
 
 EXPORTED int poll(struct pollfd *fds, nfds_t count, int timeout)

@@ -38,15 +38,13 @@ static atomic_bool armed, lasting, fired;
 static _Thread_local bool paused; /* a resolver's thread goes on */
 
 /*
- * hiredis 0.14 ends the process where it has no memory to connect, to replace an output buffer it has just freed (by an
- * empty one), and for the iterators it frees a context with. The library can make the first unlikely, the second cannot
- * come true, and the third is nobody's to prevent. These do not fail.
+ * hiredis 0.14 ends the process where it has no memory to connect, and for the iterators it frees a context with. The
+ * library can make the first unlikely, the second is nobody's to prevent. These do not fail.
  *
  * What aborts goes through one function of hiredis' own, which has no name outside. Its address is learned while
  * connecting, from the two tables made there.
  */
 #if HIREDIS_MAJOR < 1
-static _Thread_local bool hiredis_freed; /* the last thing done to the heap */
 static const void *aborting_malloc;
 
 static bool is_hiredis(const void *caller)
@@ -60,28 +58,16 @@ static bool is_hiredis(const void *caller)
 
 static bool is_exempt(size_t size, const void *caller)
 {
-    enum { TABLE_BYTES = 48, EMPTY_BYTES = 16 };
-    bool freed = hiredis_freed;
-    hiredis_freed = false;
+    enum { TABLE_BYTES = 48 };
     if (paused && size == TABLE_BYTES && is_hiredis(caller))
         aborting_malloc = caller;
-    return caller == aborting_malloc || (freed && size <= EMPTY_BYTES && is_hiredis(caller));
-}
-
-static void note_free(const void *caller)
-{
-    hiredis_freed = armed && is_hiredis(caller);
+    return caller == aborting_malloc;
 }
 #else
 static bool is_exempt(size_t size, const void *caller)
 {
     (void)size, (void)caller;
     return false;
-}
-
-static void note_free(const void *caller)
-{
-    (void)caller;
 }
 #endif
 
@@ -125,7 +111,6 @@ EXPORTED void free(void *block)
 {
     if (block)
         atomic_fetch_sub(&blocks, 1);
-    note_free(__builtin_return_address(0));
     REAL(free)(block);
 }
 
