@@ -430,6 +430,9 @@ expect 'alone, each acquire is a call' awk -F'[:,}]' '{ exit !($18 == 1 && $10 =
 run bench --limit "$user" --limit "$plenty" --limit "$jobs" --names 100 --seconds 0.3 --format json
 status_is 'bench, three limits' 0
 expect 'bench, three limits' awk -F'[:,}]' '{ exit !($2 > 0 && $4 > 0 && $8 == 0 && $4 + $6 == $12 && $10 == $12) }' "$scratch/out"
+# Latency counts from when an acquire was due: not from the one before.
+run bench --limit "$limit" --rate 20 --seconds 0.6 --format json
+expect 'bench, a slow open load' awk -F'[:,}]' '{ exit !($12 > 5 && $20 < 50000) }' "$scratch/out"
 # Filling the flight takes longer than what is measured, and is none of it.
 run bench --limit "$plenty" --in-flight 1000000 --deadline 1m --seconds 0.1 --format json
 status_is 'bench, a million in flight' 0

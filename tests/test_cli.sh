@@ -611,6 +611,8 @@ for how in '--limit=ip_fixed-window_limit=9_window=1h' '--zipf 1' '--rate 5000';
         "$scratch/out"
 done
 expect 'the rate is not exceeded' awk -F'[:,}]' '{ exit !($2 > 0 && $2 < 5100) }' "$scratch/out"
+run bench --local --limit "$limit" --rate 20 --seconds 0.6 --format json
+expect 'latency counts from when an acquire was due' awk -F'[:,}]' '{ exit !($12 > 5 && $20 < 50000) }' "$scratch/out"
 run bench --local --limit "$limit" --seconds 0.1
 status_is 'bench, text' 0
 expect 'bench, text' grep -q '^acquires per second ' "$scratch/out"

@@ -41,6 +41,18 @@ static inline void cli_bench_name(cli_bench_run *run, char text[HIRATE_NAME_INT_
     cli_request_name(&run->request, &who);
 }
 
+/* An open load, at --rate: how many acquires are due by now, and when the nth of them (from 0) is. The first is due a whole
+ * period after the beginning, so that as many are due as fit into the time. */
+static inline uint64_t cli_bench_due(const cli_bench_run *run, int64_t now_ns)
+{
+    return (uint64_t)((double)(now_ns - run->begin_ns) * ((double)run->args->rate / 1e9));
+}
+
+static inline int64_t cli_bench_due_ns(const cli_bench_run *run, uint64_t nth)
+{
+    return run->begin_ns + (int64_t)((double)(nth + 1) / ((double)run->args->rate / 1e9));
+}
+
 /* Whether it is over: the seconds have passed, or SIGINT came. */
 bool cli_bench_over(const cli_bench_run *run, int64_t now_ns);
 bool cli_bench_interrupted(void);

@@ -105,11 +105,10 @@ static void submit(load *l, slot *s, int64_t since_ns)
 /* Open loop: what is due by now. */
 static void submit_due(load *l, int64_t now)
 {
-    double per_ns = (double)l->run->args->rate / 1e9;
-    uint64_t due = (uint64_t)((double)(now - l->run->begin_ns) * per_ns);
+    uint64_t due = cli_bench_due(l->run, now);
     for (; l->issued < due; l->issued++) {
         if (l->idle != NULL) {
-            submit(l, take_idle(l), l->run->begin_ns + (int64_t)((double)l->issued / per_ns));
+            submit(l, take_idle(l), cli_bench_due_ns(l->run, l->issued));
             continue;
         }
         l->run->errors++;
