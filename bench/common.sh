@@ -53,9 +53,12 @@ start_server() {
     done
 }
 
-# Make the library's script known to the server; prints its SHA1.
+# Make the library's script known to the server, by asking it once; prints its SHA1.
 load_script() {
-    (cd "$top/lua" && cat acquire.lua keyspace.lua buckets.lua kinds.lua others.lua steps.lua call.lua) | cli -x script load
+    "$tool" acquire --redis "unix://$socket" --limit 'script token-bucket capacity=1 rate=1/s' x >/dev/null
+    sha_=$(sed -n 's/^#define HR_SCRIPT_ACQUIRE_SHA1 "\(.*\)"$/\1/p' "$top/src/scripts_embedded.h")
+    [ "$(cli script exists "$sha_")" = 1 ] || { echo "$tool has another script than $top/lua" >&2; exit 2; }
+    echo "$sha_"
 }
 
 cli() {
@@ -94,6 +97,11 @@ compile() {
         $(pkg-config --libs hiredis)
 }
 
+# cc_plain NAME: bench/NAME.c, which needs no library, to $folder/NAME
+cc_plain() {
+    ${CC:-cc} -std=c11 -O2 -Wall -Wextra -D_GNU_SOURCE -o "$folder/$1" "$top/bench/$1.c"
+}
+
 machine() {
     echo "$(uname -m), $(nproc) cores, load $(cut -d' ' -f1-3 /proc/loadavg); $("$server" --version | cut -d' ' -f3);" \
         "server on core $server_core, clients on core $client_core"
@@ -109,9 +117,12 @@ load_plain() {
 }
 
 # redis_benchmark OPTION...: its line of --csv, without quotes. Once in a while it prints no figures: it gets three tries.
+# Its standard input, for -x, is $sent as printf prints it.
+sent=
 redis_benchmark() {
     for try_ in 1 2 3; do
-        line_=$(on_client_core redis-benchmark -s "$socket" --csv "$@" 2>/dev/null | tail -n 1 | tr -d '"')
+        # shellcheck disable=SC2059
+        line_=$(printf "$sent" | on_client_core redis-benchmark -s "$socket" --csv "$@" 2>/dev/null | tail -n 1 | tr -d '"')
         case $line_ in *,[0-9]*) break ;; esac
         [ "$try_" -lt 3 ] || { echo "redis-benchmark prints no figures" >&2; return 1; }
     done
@@ -127,6 +138,21 @@ plain_csv() {
 plain_rate() {
     csv_=$(plain_csv "$@")
     echo "$csv_" | cut -d, -f2
+}
+
+# The library's own script, one acquire a call. redis-benchmark cannot send NUL bytes, so the limit is one whose numbers have
+# none when packed. What is sent: call 1, kind 1, n=1 p=19999998 capacity*p=3999999600 keys=1, one acquire of 19999998 units;
+# see lua/acquire.lua.
+# shellcheck disable=SC2034 # for the scripts
+script_limit='bench token-bucket capacity=200 rate=1/19999998us'
+
+# script_csv SHA1 NAMES OPTION...: redis-benchmark's line
+script_csv() {
+    sha_=$1 names_=$2
+    shift 2
+    sent='\227\001\001\001\316\001\061\054\376\316\356\153\046\160\001\322\376\316\323\001'
+    redis_benchmark "$@" -r "$names_" -x evalsha "$sha_" 1 hirate:bench:__rand_int__
+    sent=
 }
 
 # choose_plain SECONDS: the connections and pipeline that suit redis-benchmark best, over 100,000 names

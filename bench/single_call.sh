@@ -4,37 +4,30 @@
 # acquire a call, over as many names: same server, same core each, in turn. Prints each pair, then medians and their ratio.
 #
 # usage: bench/single_call.sh [PAIRS [SECONDS]]     default 5 pairs of 3 seconds
-#
-# redis-benchmark cannot send NUL bytes, so the limit is one whose numbers have none when packed.
 
 # shellcheck disable=SC2016 # awk expressions, not the shell's
 . "$(dirname "$0")/common.sh"
 
 pairs=${1:-5}
 seconds=${2:-3}
-limit='bench token-bucket capacity=200 rate=1/19999998us'
-# call 1, kind 1, n=1 p=19999998 capacity*p=3999999600 keys=1, one acquire of 19999998 units; see lua/acquire.lua
-arguments='\227\001\001\001\316\001\061\054\376\316\356\153\046\160\001\322\376\316\323\001'
 names=100000
 
 start_server
 sha=$(load_script)
 
-redis_benchmark() { # CLIENTS REQUESTS
-    # shellcheck disable=SC2059
-    printf "$arguments" | on_client_core redis-benchmark -s "$socket" -P 64 -c "$1" -n "$2" -r "$names" --csv \
-        -x evalsha "$sha" 1 'hirate:bench:__rand_int__' 2>/dev/null | tail -n 1 | cut -d, -f2 | tr -d '"'
+benchmark_rate() { # CLIENTS REQUESTS
+    script_csv "$sha" "$names" -P 64 -c "$1" -n "$2" | cut -d, -f2
 }
 
 hirate_bench() {
-    hirate_json "$seconds" "$limit" --names "$names" --in-flight 256 | json acquires_per_s
+    hirate_json "$seconds" "$script_limit" --names "$names" --in-flight 256 | json acquires_per_s
 }
 
 # Which number of connections suits redis-benchmark best?
 best=0
 clients=1
 for candidate in 1 4 16 50; do
-    rate=$(redis_benchmark "$candidate" 100000)
+    rate=$(benchmark_rate "$candidate" 100000)
     echo "redis-benchmark -P 64 -c $candidate: $rate/s (warm-up)"
     if holds "$rate > $best"; then
         best=$rate
@@ -47,7 +40,7 @@ printf '%-6s %22s %22s %8s\n' pair "redis-benchmark -c $clients" 'hirate' ratio
 i=0
 while [ "$i" -lt "$pairs" ]; do
     i=$((i + 1))
-    theirs=$(redis_benchmark "$clients" "$requests")
+    theirs=$(benchmark_rate "$clients" "$requests")
     ours=$(hirate_bench)
     echo "$i $theirs $ours" | awk '{printf "%-6d %20.0f/s %20.0f/s %8.2f\n", $1, $2, $3, $3 / $2}'
     echo "$theirs $ours" >>"$folder/pairs"

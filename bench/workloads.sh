@@ -78,36 +78,38 @@ hot() { # TITLE NAMES IN-FLIGHT TARGET
     closed_loop "$1" "$4" "$2" 1000000 1000000 "$2" "$limit" --in-flight "$3"
 }
 
-# One in flight, the same script: redis-benchmark cannot send NUL bytes, so the limit is one whose numbers have none when
-# packed. Its p50 comes in steps of 8 us, so the mean of a round trip, from the rate, is compared as well.
-one_in_flight() {
+# One in flight, the same script. redis-benchmark's p50 comes in steps of 8 us, so the mean of a round trip, from the rate,
+# is compared as well.
+one_in_flight() { # LOOP
     sha=$(load_script)
-    # call 1, kind 1, n=1 p=19999998 capacity*p=3999999600 keys=1, one acquire of 19999998 units; see lua/acquire.lua
-    arguments='\227\001\001\001\316\001\061\054\376\316\356\153\046\160\001\322\376\316\323\001'
     cli flushall >/dev/null
     : >"$folder/pairs"
     i=0
     while [ "$i" -lt "$pairs" ]; do
         i=$((i + 1))
-        # shellcheck disable=SC2059
-        theirs=$(printf "$arguments" | on_client_core redis-benchmark -s "$socket" -c 1 -P 1 -n "$(calc "int(20000 * $seconds)")" \
-            -r "$many" --csv -x evalsha "$sha" 1 hirate:bench:__rand_int__ 2>/dev/null | tail -n 1 | tr -d '"')
-        case $theirs in *,[0-9]*) ;; *) echo "redis-benchmark prints no figures" >&2; exit 1 ;; esac
-        result=$(hirate_json "$seconds" 'bench token-bucket capacity=200 rate=1/19999998us' --names "$many" --in-flight 1)
+        theirs=$(script_csv "$sha" "$many" -c 1 -P 1 -n "$(calc "int(20000 * $seconds)")")
+        result=$(hirate_json "$seconds" "$script_limit" --names "$many" --in-flight 1 --loop "$1")
         check_run "$result"
         echo "$theirs" | awk -F, -v p50="$(echo "$result" | json p50_us)" -v rate="$(echo "$result" | json acquires_per_s)" \
             '{print $5 * 1000, p50, 1e6 / $2, 1e6 / rate}' >>"$folder/pairs"
-        tail -n 1 "$folder/pairs" | awk '{print "one in flight: p50 " $1 " us, " $2 " us; mean " $3 " us, " $4 " us"}'
+        tail -n 1 "$folder/pairs" |
+            awk -v loop="$1" '{print "one in flight, " loop ": p50 " $1 " us, " $2 " us; mean " $3 " us, " $4 " us"}'
     done
-    row 'one in flight, p50' "$(column_median "$folder/pairs" '$1') us" "$(column_median "$folder/pairs" '$2') us" \
+    row "one in flight, $1, p50" "$(column_median "$folder/pairs" '$1') us" "$(column_median "$folder/pairs" '$2') us" \
         "$(column_median "$folder/pairs" '$2 / $1')" 1.1 most
-    row 'one in flight, mean' "$(printf '%.1f us' "$(column_median "$folder/pairs" '$3')")" \
+    row "one in flight, $1, mean" "$(printf '%.1f us' "$(column_median "$folder/pairs" '$3')")" \
         "$(printf '%.1f us' "$(column_median "$folder/pairs" '$4')")" "$(column_median "$folder/pairs" '$4 / $3')" 1.1 most
 }
 
-# Open load at half of the peak: both ours, the left column is the idle p50. Idle means one in flight; its own p99 tells
-# how far the machine itself is from keeping the target.
+# stalled CORE MICROSECONDS: the percentage of a second in which a program that only reads the clock stood still for longer
+stalled() {
+    taskset -c "$1" "$folder/stalls" 1 "$2"
+}
+
+# Open load at half of the peak: both ours, the left column is the idle p50. Idle means one in flight. How far the machine
+# itself is from keeping the target is told by that p99, and by how long its cores stand still.
 half_load() {
+    cc_plain stalls
     cli flushall >/dev/null
     use_every_name
     : >"$folder/pairs"
@@ -117,11 +119,19 @@ half_load() {
         peak=$(hirate_json "$seconds" "$limit" --names "$many" --in-flight 4096 | json acquires_per_s)
         hirate_json "$seconds" "$limit" --names "$many" --in-flight 1 >"$folder/idle"
         idle=$(json p50_us <"$folder/idle") idle_p99=$(json p99_us <"$folder/idle")
+        most=$(calc "int(4 * $idle)")
+        stalled "$server_core" "$most" >"$folder/stalled" &
+        client_pid=$!
+        stalls="$(stalled "$client_core" "$most") %"
+        wait "$client_pid"
+        client_pid=
+        stalls="$(cat "$folder/stalled") % and $stalls"
         result=$(hirate_json "$seconds" "$limit" --names "$many" --rate "$(calc "int($peak / 2)")")
         check_run "$result"
         echo "$idle $(echo "$result" | json p99_us)" >>"$folder/pairs"
         echo "half load: idle p50 $idle us, p99 $idle_p99 us; at $(echo "$result" | json acquires_per_s)/s" \
-            "p50 $(echo "$result" | json p50_us) us, p99 $(echo "$result" | json p99_us) us, p999 $(echo "$result" | json p999_us) us"
+            "p50 $(echo "$result" | json p50_us) us, p99 $(echo "$result" | json p99_us) us, p999 $(echo "$result" | json p999_us) us;" \
+            "the machine alone stands still for over $most us: $stalls of the time"
     done
     row 'half load: p99 against idle p50' "$(column_median "$folder/pairs" '$1') us" \
         "$(column_median "$folder/pairs" '$2') us" "$(column_median "$folder/pairs" '$2 / $1')" 4 most
@@ -174,7 +184,7 @@ for workload in $workloads; do
     one-name) closed_loop 'one name, 1024 in flight' 22 1 1000000000000 1 1 \
         'bench token-bucket capacity=1000000000000 rate=1000000/s' --in-flight 1024 ;;
     zipf) closed_loop 'Zipf 1.1 over 100,000, 4096' 4.2 "$many" 1000000 1000000 "$many" "$limit" --in-flight 4096 --zipf 1.1 ;;
-    one-in-flight) one_in_flight ;;
+    one-in-flight) one_in_flight epoll; one_in_flight libevent ;;
     half-load) half_load ;;
     denied) denied ;;
     *) echo "no such workload: $workload" >&2; exit 2 ;;

@@ -21,7 +21,7 @@ ln -sf "$PWD/src/hirate.h" "$work/include/hirate/hirate.h"
 for adapter in adapters/*.h; do
     ln -sf "$PWD/$adapter" "$work/include/hirate/adapters/"
 done
-script='lua/acquire.lua lua/keyspace.lua lua/buckets.lua lua/kinds.lua lua/others.lua lua/steps.lua lua/call.lua'
+script=$(sed -n '/^SCRIPT = /,/call.lua$/ s|.*(srcdir)/\(lua/[a-z]*\.lua\).*|\1|p' Makefile.am)
 # shellcheck disable=SC2086 # a list of words
 [ -e src/scripts_embedded.h ] || sh lua/embed.sh acquire $script >src/scripts_embedded.h || exit 1
 flags="-std=c11 -g -O1 -D_GNU_SOURCE -DFUZZ_ALONE -pthread -ffp-contract=off -fno-omit-frame-pointer \
