@@ -41,7 +41,7 @@ while k < last do
                 out[size] = units
             else
                 keyspace = keyspace or make_keyspace()
-                keyspace.unwritten(key, value, ms, state, reply)
+                keyspace.unwritten(key, value, ms, state, reply) -- it was there, so this raises the error or is nil
                 out[size] = -2
             end
         else

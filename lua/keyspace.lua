@@ -42,7 +42,8 @@ local function make_keyspace()
         return false
     end
 
-    -- Write what a key has become, or delete it where nothing is left to remember. True, or as above.
+    -- Write what a key has become, or delete it where nothing is left to remember. True; false or nil
+    -- where it could not be, as above.
     local function leave(key, value, state, expiry)
         if expiry == 0 then
             if value then return delete(key) end
@@ -59,9 +60,9 @@ local function make_keyspace()
         return true
     end
 
-    -- units, lag and at of the bucket stored as `value`, where `at` is the moment up to which it has
-    -- been refilled; when the clock stepped back, by at most one fill time, it stays ahead and lag = (at - now)*n units
-    -- must pass before anything returns. nil: it holds something else.
+    -- units, lag and at of the bucket stored as `value`, where `at` is the moment up to which it has been refilled;
+    -- when the clock stepped back, by at most one fill time, it stays ahead and lag = (at - now)*n units must pass
+    -- before anything returns. nil: it holds something else.
     local function load_bucket(head, value, n, p, full)
         local stored_head, stored_p, units, at
         if #value == 26 then stored_head, stored_p, units, at = read('<I2ddd', value) end

@@ -18,7 +18,7 @@ local function make_steps()
             if not kinds.load[s.kind](s) then return false end
             kinds.tell[s.kind](s)
             state_of[j] = s
-            dealings.wait = dealings.wait or kinds.wait[s.kind] ~= nil -- whether some tell their waits
+            dealings.has_waits = dealings.has_waits or kinds.wait[s.kind] ~= nil -- whether some tell their waits
             return s.left
         end
 
@@ -73,7 +73,7 @@ local function make_steps()
     -- The steps; ops[i] is the first run of their keys, the first of which is KEYS[before + 1]. Of each key, counted
     -- from 1: left_of, what can be taken, or false if it holds something else; row_of, its kind and parameters;
     -- written, whether it is to be; of a bucket that lags, as its clock stepped back, lag_of and at_of; of another kind
-    -- state_of. Written out for buckets, without functions.
+    -- state_of.
     local function take_steps(i, before)
         local ops, values, keys, out = ops, values, keys, out
         local left_of, row_of, written, lag_of, at_of, state_of = {}, {}, {}, {}, {}, {}
@@ -129,7 +129,7 @@ local function make_steps()
                         all = false
                     end
                 end
-                if good and dealings and dealings.wait then dealings.tell_waits(first, i, reserves) end
+                if good and dealings and dealings.has_waits then dealings.tell_waits(first, i, reserves) end
                 if good and op == 1 then
                     for at = first, i - 2, 2 do
                         local j, units = ops[at], ops[at + 1]

@@ -209,8 +209,10 @@ static bool may_send(const hr_dispatch *dispatch)
 {
     if (!dispatch->batch.ready || dispatch->text_in_flight || dispatch->in_flight >= dispatch->call_most)
         return false;
-    if (dispatch->text_needed || dispatch->in_flight == 0)
-        return dispatch->in_flight == 0; /* calls that were sent without the text are about to be refused, and go first */
+    if (dispatch->in_flight == 0)
+        return true;
+    if (dispatch->text_needed)
+        return false; /* the calls that were sent without it are about to be refused, and go first */
     if (dispatch->in_flight < CALLS_GATHERING)
         return dispatch->room || call_would_be_full(dispatch);
     return call_would_be_full(dispatch) && keys_are_distinct(dispatch);

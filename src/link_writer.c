@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Without memory hiredis may have queued the command but not its callback, or the callback but not the command; each would
- * give everything after it its neighbour's reply. A command can be taken back, a callback cannot. */
+/* Without memory hiredis may have queued the command but not its callback, or the callback but not the command; each
+ * would give everything after it its neighbour's reply. A command can be taken back, a callback cannot. */
 enum hr_queued hr_link_queue(redisAsyncContext *hiredis, redisCallbackFn *callback, void *privdata, const char *command,
                              size_t len)
 {

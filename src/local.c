@@ -282,7 +282,8 @@ static void answer_whole(const hirate_local *local, const several *s, hirate_res
     for (size_t i = 0; i < s->count; i++) {
         const hirate_limit_result *one = &local->results[i];
         parts[i].shadow = s->of[i].shadow;
-        parts[i].decision = (hr_decision){one->verdict, one->remaining, one->retry_after_ms, one->reset_ms, one->delay_ms};
+        parts[i].decision =
+            (hr_decision){one->verdict, one->remaining, one->retry_after_ms, one->reset_ms, one->delay_ms};
     }
     const hr_joint joint = hr_joint_sum_up(parts, (uint32_t)s->count);
     result->verdict = joint.whole.verdict;

@@ -142,7 +142,8 @@ static void test_commands_go_out_in_order(void **state)
 static void test_what_the_socket_does_not_take_stays(void **state)
 {
     enum { COMMANDS = 60000 };
-    char command[64], got[1000], *all = malloc(COMMANDS * sizeof command), *expected = malloc(COMMANDS * sizeof command);
+    char command[64], got[1000];
+    char *all = malloc(COMMANDS * sizeof command), *expected = malloc(COMMANDS * sizeof command);
     size_t got_len = 0, expected_len = 0;
     bool kept = false;
     pair p = pair_open();

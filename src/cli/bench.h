@@ -41,8 +41,8 @@ static inline void cli_bench_name(cli_bench_run *run, char text[HIRATE_NAME_INT_
     cli_request_name(&run->request, &who);
 }
 
-/* An open load, at --rate: how many acquires are due by now, and when the nth of them (from 0) is. The first is due a whole
- * period after the beginning, so that as many are due as fit into the time. */
+/* An open load, at --rate: how many acquires are due by now, and when the nth of them (from 0) is. The first is due a
+ * whole period after the beginning, so that as many are due as fit into the time. */
 static inline uint64_t cli_bench_due(const cli_bench_run *run, int64_t now_ns)
 {
     return (uint64_t)((double)(now_ns - run->begin_ns) * ((double)run->args->rate / 1e9));
