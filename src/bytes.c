@@ -3,7 +3,6 @@
 #include "bytes.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define FIRST_SIZE 4096
 
@@ -19,37 +18,24 @@ void hr_bytes_clear(hr_bytes *bytes)
     bytes->failed = false;
 }
 
-char *hr_bytes_reserve(hr_bytes *bytes, size_t more)
+bool hr_bytes_grow(hr_bytes *bytes, size_t more)
 {
-    if (more > bytes->size - bytes->len) {
-        size_t size = bytes->size ? bytes->size : FIRST_SIZE;
-        while (size - bytes->len < more) {
-            if (size > SIZE_MAX / 2) {
-                bytes->failed = true;
-                return NULL;
-            }
-            size *= 2;
-        }
-        char *data = realloc(bytes->data, size);
-        if (!data) {
+    size_t size = bytes->size ? bytes->size : FIRST_SIZE;
+    while (size - bytes->len < more) {
+        if (size > SIZE_MAX / 2) {
             bytes->failed = true;
-            return NULL;
+            return false;
         }
-        bytes->data = data;
-        bytes->size = size;
+        size *= 2;
     }
-    return bytes->data ? bytes->data + bytes->len : NULL; /* nothing of nothing: NULL + 0 is undefined */
-}
-
-void hr_bytes_add(hr_bytes *bytes, const void *data, size_t len)
-{
-    if (!len)
-        return;
-    char *to = hr_bytes_reserve(bytes, len);
-    if (to) {
-        memcpy(to, data, len);
-        bytes->len += len;
+    char *data = realloc(bytes->data, size);
+    if (!data) {
+        bytes->failed = true;
+        return false;
     }
+    bytes->data = data;
+    bytes->size = size;
+    return true;
 }
 
 void hr_bytes_add_number(hr_bytes *bytes, uint64_t value)

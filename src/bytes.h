@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef struct hr_bytes {
     char *data;
@@ -15,9 +16,25 @@ typedef struct hr_bytes {
 
 void hr_bytes_free(hr_bytes *bytes);
 void hr_bytes_clear(hr_bytes *bytes); /* keeps the memory, forgets a failure */
+bool hr_bytes_grow(hr_bytes *bytes, size_t more); /* as hr_bytes_reserve, where there is no room yet */
+
 /* Room for `more` bytes past len, or NULL. */
-char *hr_bytes_reserve(hr_bytes *bytes, size_t more);
-void hr_bytes_add(hr_bytes *bytes, const void *data, size_t len);
+static inline char *hr_bytes_reserve(hr_bytes *bytes, size_t more)
+{
+    if (more > bytes->size - bytes->len && !hr_bytes_grow(bytes, more))
+        return NULL;
+    return bytes->data ? bytes->data + bytes->len : NULL; /* nothing of nothing: NULL + 0 is undefined */
+}
+
+static inline void hr_bytes_add(hr_bytes *bytes, const void *data, size_t len)
+{
+    char *to = len ? hr_bytes_reserve(bytes, len) : NULL;
+    if (to) {
+        memcpy(to, data, len);
+        bytes->len += len;
+    }
+}
+
 /* Decimal text of a number. */
 void hr_bytes_add_number(hr_bytes *bytes, uint64_t value);
 
