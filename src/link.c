@@ -130,7 +130,7 @@ static void on_disconnect(const redisAsyncContext *hiredis, int status)
 
 static uint64_t bytes_written(const hr_link *link, const redisAsyncContext *hiredis)
 {
-    return link->queued - (hiredis->c.obuf ? sdslen(hiredis->c.obuf) : 0);
+    return link->queued - sdslen(hiredis->c.obuf);
 }
 
 static void on_reply(redisAsyncContext *hiredis, void *object, void *privdata)
@@ -435,25 +435,40 @@ static void read_some(hr_link *link, int64_t now_us)
         hr_link_abandon(link, HIRATE_ECONNECT, "a line of more than 64 KiB");
 }
 
+static bool has_arrived(const hr_link *link)
+{
+    struct pollfd ready = {.fd = link->hiredis->c.fd, .events = POLLIN};
+    return poll(&ready, 1, 0) > 0;
+}
+
+/* The server may have answered before it went: read that before the connection ends. */
+static void write_failed(hr_link *link, int error, int64_t now_us)
+{
+    hirate_error why;
+
+    for (int i = 0; i < READS_AT_ONCE && link->hiredis && !link->abandoned && has_arrived(link); i++)
+        read_some(link, now_us);
+    errno = error;
+    hr_fail(&why, HIRATE_ECONNECT, "%m"); /* strerror() is not for threads */
+    if (link->hiredis)
+        hr_link_abandon(link, why.code, why.text);
+}
+
 static void write_some(hr_link *link, int64_t now_us)
 {
     if (!link->connected) { /* nothing has gathered yet: this only tells whether it is now */
         redisAsyncHandleWrite(link->hiredis);
         return;
     }
-    redisContext *c = &link->hiredis->c;
     uint64_t before = bytes_written(link, link->hiredis);
-    int error = c->obuf ? hr_link_write(c->fd, c->obuf, link->state == GREETING) : ENOMEM;
+    int error = hr_link_write(&link->hiredis->c, link->state == GREETING);
     if (error) {
-        hirate_error why;
-        errno = error;
-        hr_fail(&why, HIRATE_ECONNECT, "%m"); /* strerror() is not for threads */
-        hr_link_abandon(link, why.code, why.text);
+        write_failed(link, error, now_us);
         return;
     }
     if (bytes_written(link, link->hiredis) != before)
         link->progress_us = now_us;
-    if (!sdslen(c->obuf))
+    if (!sdslen(link->hiredis->c.obuf))
         hook_del_write(link);
 }
 
@@ -464,7 +479,7 @@ static void on_ready(void *arg, unsigned events)
 
     if (link->hiredis && (events & HIRATE_READ))
         read_some(link, now_us);
-    if (link->hiredis && (events & HIRATE_WRITE))
+    if (link->hiredis && !link->abandoned && (events & HIRATE_WRITE))
         write_some(link, now_us);
     settle(link, now_us);
     link->events.settled(link->arg);
@@ -481,7 +496,7 @@ static bool look_at_socket(hr_link *link, int64_t now_us)
         return false;
     if (ready.revents & ~POLLOUT)
         read_some(link, now_us);
-    if (link->hiredis && may_write && (ready.revents & ~POLLIN))
+    if (link->hiredis && !link->abandoned && may_write && (ready.revents & ~POLLIN))
         write_some(link, now_us);
     return true;
 }
@@ -496,7 +511,7 @@ void hr_link_read_arrived(hr_link *link, int64_t now_us)
 
 int hr_link_send(hr_link *link, hr_link_call *call, const char *command, size_t len, int64_t now_us)
 {
-    if (!hr_link_is_up(link) || !link->hiredis->c.obuf)
+    if (!hr_link_is_up(link))
         return HIRATE_ECONNECT;
     if (!link->reader.outstanding)
         link->progress_us = now_us; /* waiting begins here */

@@ -44,8 +44,8 @@ static int queue(hr_greeting *greeting, enum hr_greeting_step step, const comman
     hr_bytes text = {0};
 
     format(c, &text);
-    bool queued = !text.failed && hiredis->c.obuf &&
-                  hr_link_queue(hiredis, on_reply, NULL, text.data, text.len - 1) == HR_QUEUED;
+    bool queued =
+        !text.failed && hr_link_queue(hiredis, on_reply, NULL, text.data, text.len - 1) == HR_QUEUED;
     if (text.data)
         explicit_bzero(text.data, text.len); /* it may be a password */
     hr_bytes_free(&text);

@@ -11,13 +11,18 @@
 enum hr_queued hr_link_queue(redisAsyncContext *hiredis, redisCallbackFn *callback, void *privdata, const char *command,
                              size_t len)
 {
-    sds *out = &hiredis->c.obuf;
+    redisContext *c = &hiredis->c;
+    sds *out = &c->obuf;
     size_t before = sdslen(*out);
     const redisCallback *last = hiredis->replies.tail;
+    bool was_well = !c->err;
 
-    if (redisAsyncFormattedCommand(hiredis, callback, privdata, command, len) != REDIS_OK)
+    if (redisAsyncFormattedCommand(hiredis, callback, privdata, command, len) != REDIS_OK) {
+        if (was_well) /* as it is now; but from 1.0 on hiredis would read no replies any more */
+            hiredis->err = c->err = 0;
         return HR_NOT_QUEUED;
-    bool gathered = *out && sdslen(*out) == before + len, expected = hiredis->replies.tail != last;
+    }
+    bool gathered = sdslen(*out) == before + len, expected = hiredis->replies.tail != last;
     if (expected)
         return gathered ? HR_QUEUED : HR_QUEUED_HALF;
     if (gathered) {
@@ -27,12 +32,15 @@ enum hr_queued hr_link_queue(redisAsyncContext *hiredis, redisCallbackFn *callba
     return HR_NOT_QUEUED;
 }
 
-int hr_link_write(int fd, sds gathered, bool secret)
+int hr_link_write(redisContext *hiredis, bool secret)
 {
+    sds gathered = hiredis->obuf;
     size_t len = sdslen(gathered);
     if (!len)
         return 0;
-    ssize_t sent = send(fd, gathered, len, MSG_NOSIGNAL);
+    if (hiredis->err) /* it would not read the answers */
+        return ECONNABORTED;
+    ssize_t sent = send(hiredis->fd, gathered, len, MSG_NOSIGNAL);
     if (sent < 0)
         return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : errno;
     size_t left = len - (size_t)sent;

@@ -16,11 +16,11 @@ enum hr_queued {
     HR_QUEUED_HALF, /* no memory: the callback without the command; it comes when the connection ends, which it must */
 };
 
-/* Queue a command, which has a NUL behind it. The output buffer exists. */
+/* Queue a command, which has a NUL behind it. */
 enum hr_queued hr_link_queue(redisAsyncContext *hiredis, redisCallbackFn *callback, void *privdata, const char *command,
                              size_t len);
 /* Write what has gathered, as far as the socket takes it now; the rest moves to the front. 0, or an errno after which
- * the connection is of no use. `secret`: what was written is to leave no trace in memory. */
-int hr_link_write(int fd, sds gathered, bool secret);
+ * the connection is of no use. `secret`: the buffer, which is kept, is to keep nothing of what was written. */
+int hr_link_write(redisContext *hiredis, bool secret);
 
 #endif

@@ -216,6 +216,37 @@ static void test_part_of_a_call_waits_for_the_end_of_the_turn(void **state)
     assert_int_equal(r->answered, KEYS_MOST);
 }
 
+static void answer_and_go(void *arg)
+{
+    rig *r = arg;
+
+    simserver_step(r->server, false);
+    simserver_drop(r->server);
+}
+
+/* The server answers and goes between the look at the socket and the flush: what it has said is read, though the write
+ * fails; what was not written is asked again, of the next connection. */
+static void test_answers_that_have_arrived_are_read_when_a_write_fails(void **state)
+{
+    rig *r = *state;
+    const hirate_loop *loop = sim_loop(r->world);
+    void *timer = loop->timer_new(loop->data, answer_and_go, r);
+
+    assert_non_null(timer);
+    assert_int_equal(turn_with(r, 1), 1);
+    assert_int_equal(loop->timer_set(timer, 0), 0);
+    ask(r, KEYS_MOST);
+    sim_turn(r->world);
+    loop->timer_free(timer);
+    sim_settle(r->world);
+    assert_int_equal(r->answered, 1);
+    for (int i = 0; i < 20 && r->answered < 1 + KEYS_MOST; i++, sim_pass(r->world, 10000))
+        answer(r);
+    assert_int_equal(r->answered, 1 + KEYS_MOST);
+    assert_int_equal(r->decided, 2 + KEYS_MOST); /* the first is open_rig()'s */
+    assert_int_equal(r->unsent, 0);
+}
+
 /* The loop was held up: what is late is answered, not sent. */
 static void test_late_requests_are_not_sent(void **state)
 {
@@ -305,6 +336,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_full_call_goes_before_callbacks_run, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_part_of_a_call_waits_for_the_end_of_the_turn, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_late_requests_are_not_sent, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_answers_that_have_arrived_are_read_when_a_write_fails, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_closing_sends_nothing_more, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_refused_calls_keep_their_order, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_server_gone_while_full_calls_are_sent, open_rig, close_rig),

@@ -76,7 +76,7 @@ static void queue(pair *p, const char *command, size_t len)
 
 static int write_out(pair *p)
 {
-    return hr_link_write(p->hiredis->c.fd, p->hiredis->c.obuf, false);
+    return hr_link_write(&p->hiredis->c, false);
 }
 
 /* A write to a peer that is gone: its error. */
@@ -195,7 +195,7 @@ static void test_a_secret_leaves_no_trace(void **state)
 
     (void)state;
     queue(&p, AUTH, sizeof AUTH - 1);
-    assert_int_equal(hr_link_write(p.hiredis->c.fd, p.hiredis->c.obuf, true), 0);
+    assert_int_equal(hr_link_write(&p.hiredis->c, true), 0);
     assert_int_equal(sdslen(p.hiredis->c.obuf), 0);
     for (size_t i = 0; i < sizeof AUTH; i++)
         assert_int_equal(p.hiredis->c.obuf[i], 0);
@@ -208,7 +208,25 @@ static void test_an_error_is_told_and_nothing_is_taken(void **state)
 
     (void)state;
     queue(&p, PING, sizeof PING - 1);
-    assert_int_equal(hr_link_write(-1, p.hiredis->c.obuf, false), EBADF);
+    int fd = p.hiredis->c.fd;
+    p.hiredis->c.fd = -1;
+    assert_int_equal(write_out(&p), EBADF);
+    assert_string_equal(p.hiredis->c.obuf, PING);
+    p.hiredis->c.fd = fd;
+    pair_close(&p);
+}
+
+/* Where hiredis would read no answers nothing is sent that could be charged. */
+static void test_nothing_is_written_past_an_error(void **state)
+{
+    char got[64];
+    pair p = pair_open();
+
+    (void)state;
+    queue(&p, PING, sizeof PING - 1);
+    p.hiredis->c.err = REDIS_ERR_OOM;
+    assert_int_equal(write_out(&p), ECONNABORTED);
+    assert_int_equal(read(p.peer, got, sizeof got), -1);
     assert_string_equal(p.hiredis->c.obuf, PING);
     pair_close(&p);
 }
@@ -263,6 +281,7 @@ int main(void)
         cmocka_unit_test_setup(test_a_full_socket_is_no_error, set_up),
         cmocka_unit_test_setup(test_a_secret_leaves_no_trace, set_up),
         cmocka_unit_test_setup(test_an_error_is_told_and_nothing_is_taken, set_up),
+        cmocka_unit_test_setup(test_nothing_is_written_past_an_error, set_up),
         cmocka_unit_test_setup(test_default_action_does_not_kill, set_up),
         cmocka_unit_test_setup(test_hosts_handler_does_not_run, set_up),
         cmocka_unit_test_setup(test_hosts_own_pending_signal_is_left, set_up),
