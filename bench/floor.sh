@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # How much faster can it get? Keys per second, over 100,000 names, in turn:
-#     plain    redis-benchmark with plain.lua: one acquire a call, at its best
-#     floor    redis-benchmark with floor.lua: KEYS of them in a call, each read and written as it was, nothing else
-#     hirate   4,096 acquires in flight
-# Prints each round, then the medians and what each is of plain. No script that reads and writes each key does better than
-# the floor, whatever it decides.
+#     plain     redis-benchmark with plain.lua: one acquire a call, at its best
+#     as it was redis-benchmark with floor.lua: KEYS of them in a call, each read and written as it was, nothing else
+#     anew      the same, but each is unpacked, packed again and given an expiry of its own
+#     hirate    4,096 acquires in flight
+# Prints each round, then the medians and what each is of plain. No script whose keys keep numbers and expire when these
+# say so does better than the third, whatever it decides.
 #
 # usage: bench/floor.sh [ROUNDS [SECONDS [KEYS]]]     default 5 rounds of 2 seconds, 128 keys a call
 
@@ -16,27 +17,27 @@ rounds=${1:-5}
 seconds=${2:-2}
 keys=${3:-128}
 limit='bench token-bucket capacity=1000000 rate=1/s'
-value=abcdefghijklmnopqrstuvwxyz # as long as the state of a bucket
+value='0123456789       @       @' # as long as the state of a bucket: ten bytes and two numbers
 
 machine
 start_server
 load_plain
 floor_sha=$(cli -x script load <"$top/bench/floor.lua")
 
-# floor_rate CLIENTS PIPELINE CALLS: keys per second
+# floor_rate HOW CLIENTS PIPELINE CALLS: keys per second
 floor_rate() {
-    clients_=$1 pipeline_=$2 calls_=$3
+    how_=$1 clients_=$2 pipeline_=$3 calls_=$4
     set --
     while [ "$#" -lt "$keys" ]; do set -- "$@" floor:__rand_int__; done
     csv_=$(redis_benchmark -c "$clients_" -P "$pipeline_" -n "$calls_" -r 100000 evalsha "$floor_sha" "$keys" "$@" \
-        1000000000 "$value")
+        1000000000 "$value" "$how_")
     calc "$(echo "$csv_" | cut -d, -f2) * $keys"
 }
 
 choose_plain "$seconds"
 best=0
 for choice in '1 2' '1 4' '2 1' '4 1' '4 4' '16 1'; do
-    rate=$(floor_rate "${choice% *}" "${choice#* }" "$(calc "int(1500 * $seconds)")")
+    rate=$(floor_rate 'as it was' "${choice% *}" "${choice#* }" "$(calc "int(1500 * $seconds)")")
     echo "floor: redis-benchmark -c ${choice% *} -P ${choice#* }: $rate/s"
     if holds "$rate > $best"; then
         best=$rate
@@ -50,14 +51,20 @@ i=0
 while [ "$i" -lt "$rounds" ]; do
     i=$((i + 1))
     plain=$(plain_rate "$plain_clients" "$plain_pipeline" "$(calc "int($plain_best * $seconds)")" 100000 1000000 1000000 1)
-    floor=$(floor_rate "${floor_choice% *}" "${floor_choice#* }" "$(calc "int($best / $keys * $seconds)")")
+    calls=$(calc "int($best / $keys * $seconds)")
+    as_it_was=$(floor_rate 'as it was' "${floor_choice% *}" "${floor_choice#* }" "$calls")
+    anew=$(floor_rate anew "${floor_choice% *}" "${floor_choice#* }" "$calls")
     ours=$(hirate_json "$seconds" "$limit" --names 100000 --in-flight 4096 | json acquires_per_s)
-    echo "$plain $floor $ours" >>"$folder/rounds"
-    echo "$plain $floor $ours" | awk '{printf "plain %.0f/s  floor %.0f/s  hirate %.0f/s\n", $1, $2, $3}'
+    echo "$plain $as_it_was $anew $ours" >>"$folder/rounds"
+    echo "$plain $as_it_was $anew $ours" |
+        awk '{printf "plain %.0f/s  as it was %.0f/s  anew %.0f/s  hirate %.0f/s\n", $1, $2, $3, $4}'
 done
 
+echo
 machine
-echo "$(column_median "$folder/rounds" '$1') $(column_median "$folder/rounds" '$2') $(column_median "$folder/rounds" '$3')" \
-    "$(column_median "$folder/rounds" '$2 / $1') $(column_median "$folder/rounds" '$3 / $1') $(column_median "$folder/rounds" '$3 / $2')" |
-    awk '{printf "median: plain %.0f/s, floor %.0f/s, hirate %.0f/s; floor %.2f and hirate %.2f of plain, hirate %.2f of floor\n",
-                 $1, $2, $3, $4, $5, $6}'
+column=0
+for title in plain 'floor, as it was' 'floor, anew' hirate; do
+    column=$((column + 1))
+    echo "$title:$(column_median "$folder/rounds" "\$$column"):$(column_median "$folder/rounds" "\$$column / \$1")" |
+        awk -F: '{printf "%-18s %10.0f/s %6.2f\n", $1, $2, $3}'
+done
