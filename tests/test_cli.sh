@@ -4,7 +4,8 @@
 set -u
 top=${top_srcdir:-$(dirname "$0")/..}
 . "$top/tests/support/shell.sh"
-tool=${HIRATE_TOOL:-./hirate}
+tool=${HIRATE_TOOL:-}
+[ -n "$tool" ] || use_built_tool
 limit='login token-bucket capacity=20 rate=1/3s'
 user='user token-bucket capacity=5 rate=1/h'
 ip='ip token-bucket capacity=3 rate=1/h'

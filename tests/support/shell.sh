@@ -40,6 +40,16 @@ expect()
     if "$@" >"$scratch/output" 2>&1; then ok; else not_ok "$what" "$scratch/output"; fi
 }
 
+# The tool that was built here, without libtool's script around it, which takes several times as long to start as the tool.
+use_built_tool()
+{
+    tool=./hirate
+    [ -x .libs/hirate ] || return
+    tool=.libs/hirate
+    LD_LIBRARY_PATH=$PWD/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export LD_LIBRARY_PATH
+}
+
 skip()
 {
     echo "skipped: $1"
