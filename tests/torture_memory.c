@@ -26,7 +26,9 @@
 #define COUNTED(blocks) (blocks)
 #endif
 
-#define EXPORTED __attribute__((visibility("default")))
+/* What runs before AddressSanitizer has begun may not look at its shadow. */
+#define EARLY    __attribute__((no_sanitize("address")))
+#define EXPORTED EARLY __attribute__((visibility("default")))
 
 extern void *REAL(malloc)(size_t size);
 extern void *REAL(calloc)(size_t count, size_t size);
@@ -56,7 +58,7 @@ static bool is_hiredis(const void *caller)
     return dladdr(caller, &at) && at.dli_fbase == base;
 }
 
-static bool is_exempt(size_t size, const void *caller)
+EARLY static bool is_exempt(size_t size, const void *caller)
 {
     enum { TABLE_BYTES = 48 };
     if (paused && size == TABLE_BYTES && is_hiredis(caller))
@@ -64,14 +66,14 @@ static bool is_exempt(size_t size, const void *caller)
     return caller == aborting_malloc;
 }
 #else
-static bool is_exempt(size_t size, const void *caller)
+EARLY static bool is_exempt(size_t size, const void *caller)
 {
     (void)size, (void)caller;
     return false;
 }
 #endif
 
-static bool fails(size_t size, const void *caller)
+EARLY static bool fails(size_t size, const void *caller)
 {
     if (!armed || is_exempt(size, caller) || paused)
         return false;
@@ -83,7 +85,7 @@ static bool fails(size_t size, const void *caller)
     return true;
 }
 
-static void *counted(void *block)
+EARLY static void *counted(void *block)
 {
     if (block)
         atomic_fetch_add(&blocks, 1);
