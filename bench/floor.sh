@@ -5,8 +5,8 @@
 #     as it was redis-benchmark with floor.lua: KEYS of them in a call, each read and written as it was, nothing else
 #     anew      the same, but each is unpacked, packed again and given an expiry of its own
 #     hirate    4,096 acquires in flight
-# Prints each round, then the medians and what each is of plain. No script whose keys keep numbers and expire when these
-# say so does better than the third, whatever it decides.
+# Prints each round, then the medians and what each is of plain. A script that reads with
+# MGET, writes with PSETEX, and whose keys keep numbers and expire when these say so, has little more than the third left.
 #
 # usage: bench/floor.sh [ROUNDS [SECONDS [KEYS]]]     default 5 rounds of 2 seconds, 128 keys a call
 
