@@ -183,7 +183,7 @@ step()
     [ $outcome = passed ]
 }
 
-# make_check DIRECTORY TARGET: when it fails, the ends of the failed tests' logs are shown
+# make_check DIRECTORY TARGET: when it fails, what failed in each failed test is shown, and how its log ends
 make_check()
 {
     touch "$1/$2.begun"
@@ -191,6 +191,8 @@ make_check()
     find "$1" -name '*.trs' -newer "$1/$2.begun" -exec grep -lE '^:test-result: *(FAIL|XPASS|ERROR)' {} + |
         while read -r trs; do
             echo "---- ${trs%.trs}.log"
+            grep -m 20 -A 3 -E '^(\[  (FAILED|ERROR) |FAIL)' "${trs%.trs}.log"
+            echo "---- its end"
             tail -n 40 "${trs%.trs}.log"
         done
     echo "---- $1/$2.log"
