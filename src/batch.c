@@ -437,15 +437,15 @@ static void begin_call(hr_batch *batch, hr_call *call, enum hr_script_how how)
     call->key_bytes = 0;
 }
 
-static bool has_room(const hr_batch *batch, const hr_call *call)
+static bool has_room(const hr_batch *batch, const hr_call *call, uint32_t keys)
 {
-    return call->key_count + call->step_key_count < batch->key_most && requests_of(call) < batch->item_most &&
+    return call->key_count + call->step_key_count < keys && requests_of(call) < batch->item_most &&
            call->key_bytes < HR_CALL_BYTES_MOST;
 }
 
 /* A key whose next request is too large for what is left of the call ends it, and is the first of the next call:
  * there it fits. */
-hr_call *hr_batch_form(hr_batch *batch, enum hr_script_how how)
+hr_call *hr_batch_form(hr_batch *batch, enum hr_script_how how, uint32_t keys)
 {
     hr_call *call = batch->free_calls;
     hr_key *key;
@@ -453,7 +453,7 @@ hr_call *hr_batch_form(hr_batch *batch, enum hr_script_how how)
     if (!call || !batch->first)
         return NULL;
     begin_call(batch, call, how);
-    while ((key = batch->first) != NULL && key->visited_for != batch->formed && has_room(batch, call)) {
+    while ((key = batch->first) != NULL && key->visited_for != batch->formed && has_room(batch, call, keys)) {
         const uint32_t before = requests_of(call);
         key->visited_for = batch->formed;
         if (key->stepped || key->taken_for == batch->formed) {

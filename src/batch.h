@@ -68,8 +68,9 @@ void hr_batch_note_denial(hr_batch *batch, const hr_call_key *entry, hr_denial d
 /* Let go of a WAITING or CALLED request that is about to be answered. */
 void hr_batch_remove(hr_batch *batch, hr_request *request);
 
-/* A call of what is ready, its requests CALLED; NULL when nothing is, or every call is in flight. */
-hr_call *hr_batch_form(hr_batch *batch, enum hr_script_how how);
+/* A call of what is ready, its requests CALLED; NULL when nothing is, or every call is in flight. No further key is
+ * begun when it has `keys` of them, 1 … key_most; a key whose requests are for several may bring more, up to key_most. */
+hr_call *hr_batch_form(hr_batch *batch, enum hr_script_how how, uint32_t keys);
 /* The call is over; all its items have been answered or taken back. */
 void hr_batch_finish(hr_batch *batch, hr_call *call);
 /* Nothing was charged: the requests it still has WAIT again, in their keys' queues where they were submitted. Finishes

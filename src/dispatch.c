@@ -14,6 +14,13 @@
  * gather: the window is max_calls. See docs/benchmarks.md. */
 #define CALLS_GATHERING 2
 
+/* While keys repeat a call takes this part of those that are ready, and at least so many. A key in flight cannot
+ * gather into its call any more: the smaller the part of them in flight, the more each gathers. And with few keys, one
+ * call of all would leave the server with nothing to do while we go through its answers. Below so many keys, what a call
+ * costs beside them would be felt. See docs/benchmarks.md. */
+#define CALL_KEYS_PART  16
+#define CALL_KEYS_LEAST 16
+
 /* Why, where the reason is always the same. */
 static const char CANCELED[] = "canceled";
 static const char CLOSED[] = "the client was closed";
@@ -194,15 +201,27 @@ static void on_down(void *arg, int error, const char *reason)
 
 /* --------------------------------------------------------------------------------------------------- sending -- */
 
-static bool call_would_be_full(const hr_dispatch *dispatch)
-{
-    return dispatch->batch.ready >= dispatch->batch.key_most || dispatch->batch.waiting >= dispatch->batch.item_most;
-}
-
 /* What waits is mostly for distinct keys: gathering longer would not make a call decide more for each key. */
 static bool keys_are_distinct(const hr_dispatch *dispatch)
 {
     return 4 * (uint64_t)dispatch->batch.waiting < 5 * (uint64_t)dispatch->batch.ready;
+}
+
+/* Of the next call. */
+static uint32_t call_keys(const hr_dispatch *dispatch)
+{
+    const uint32_t most = dispatch->batch.key_most;
+    if (keys_are_distinct(dispatch))
+        return most;
+    uint32_t keys = dispatch->batch.ready / CALL_KEYS_PART;
+    if (keys < CALL_KEYS_LEAST)
+        keys = CALL_KEYS_LEAST;
+    return keys < most ? keys : most;
+}
+
+static bool call_would_be_full(const hr_dispatch *dispatch)
+{
+    return dispatch->batch.ready >= call_keys(dispatch) || dispatch->batch.waiting >= dispatch->batch.item_most;
 }
 
 static bool may_send(const hr_dispatch *dispatch)
@@ -222,7 +241,7 @@ static bool may_send(const hr_dispatch *dispatch)
 static bool send_call(hr_dispatch *dispatch)
 {
     enum hr_script_how how = dispatch->text_needed ? HR_SCRIPT_BY_TEXT : HR_SCRIPT_BY_SHA;
-    hr_call *call = hr_batch_form(&dispatch->batch, how);
+    hr_call *call = hr_batch_form(&dispatch->batch, how, call_keys(dispatch));
     if (!call)
         return false;
     int rc = hr_call_encode(call, &dispatch->wire);

@@ -124,8 +124,10 @@ static void check_encoding(fixture *f, hr_call *call, rng *r)
 static void step_form(fixture *f, rng *r)
 {
     bool possible = f->batch.waiting > 0 && f->in_flight_count < f->calls;
-    hr_call *call = form(f);
+    hr_call *call;
 
+    f->keys = 1 + (uint32_t)rng_upto(r, f->batch.key_most - 1);
+    call = form(f);
     assert_int_equal(call != NULL, possible);
     if (!call)
         return;

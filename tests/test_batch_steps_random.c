@@ -50,6 +50,12 @@ static void step_add(stepping *f, rng *r, const mix *m)
     ask(f, op, rng_upto(r, 7), pairs, count);
 }
 
+static void step_form(stepping *f, rng *r)
+{
+    f->keys = 1 + (uint32_t)rng_upto(r, f->batch.key_most - 1);
+    form(f);
+}
+
 static void step(stepping *f, rng *r, const mix *m)
 {
     uint64_t what = rng_upto(r, 10 + m->adds);
@@ -59,7 +65,7 @@ static void step(stepping *f, rng *r, const mix *m)
     if (what >= 10 && unused(f))
         step_add(f, r, m);
     else if (what < 4)
-        form(f);
+        step_form(f, r);
     else if (what < 6 && a->used)
         take_out(f, a);
     else if (what >= 6 && what < 10 && call)

@@ -55,13 +55,18 @@ static uint64_t on_random(void *arg, uint64_t most)
     return most / 2;
 }
 
-static uint64_t calls(const rig *r)
+static hirate_stats stats_of(const rig *r)
 {
     hirate_stats stats;
 
     hirate_stats_init(&stats);
     hirate_get_stats(r->h, &stats);
-    return stats.calls - r->sent;
+    return stats;
+}
+
+static uint64_t calls(const rig *r)
+{
+    return stats_of(r).calls - r->sent;
 }
 
 static void on_answer(hirate *h, const hirate_result *result, void *user)
@@ -100,7 +105,7 @@ static void answer(rig *r)
     sim_turn(r->world);
 }
 
-static int open_rig(void **state)
+static int open_with(void **state, uint32_t keys_most, uint32_t requests_most)
 {
     rig *r = calloc(1, sizeof *r);
     hirate_options options;
@@ -117,8 +122,8 @@ static int open_rig(void **state)
     hirate_options_init(&options);
     options.uri = sim_uri(r->world);
     options.max_calls = 2;
-    options.max_call_keys = KEYS_MOST;
-    options.max_call_acquires = KEYS_MOST;
+    options.max_call_keys = keys_most;
+    options.max_call_acquires = requests_most;
     sim_listen(r->world, true);
     assert_int_equal(hirate_new(&r->h, sim_loop(r->world), &options), 0);
     ask(r, 1);
@@ -129,6 +134,16 @@ static int open_rig(void **state)
     r->sent = calls(r);
     *state = r;
     return 0;
+}
+
+static int open_rig(void **state)
+{
+    return open_with(state, KEYS_MOST, KEYS_MOST);
+}
+
+static int open_wide(void **state)
+{
+    return open_with(state, 128, 1024);
 }
 
 static void on_closed(void *user)
@@ -201,6 +216,64 @@ static void test_full_call_goes_before_callbacks_run(void **state)
     assert_int_equal(calls(r), 5);
     answer(r);
     assert_int_equal(r->answered, 2 + 3 * KEYS_MOST);
+}
+
+/* The same `names` names, each so many times. Returns how many requests have been sent at the end of the turn. */
+static uint64_t turn_with_names(rig *r, uint16_t names, int times)
+{
+    uint64_t before = stats_of(r).call_acquires;
+
+    for (int i = 0; i < times; i++) {
+        for (uint16_t name = 0; name < names; name++)
+            assert_int_equal(hirate_acquire(r->h, &LIMIT, &name, sizeof name, 1, on_answer, r), 0);
+    }
+    sim_turn(r->world);
+    return stats_of(r).call_acquires - before;
+}
+
+static void answer_all(rig *r, uint64_t requests)
+{
+    for (int i = 0; i < 100 && r->answered < requests; i++)
+        answer(r);
+    assert_int_equal(r->answered, requests);
+}
+
+static void test_distinct_keys_fill_a_call(void **state)
+{
+    rig *r = *state;
+
+    assert_int_equal(turn_with_names(r, 120, 1), 120);
+    assert_int_equal(calls(r), 1);
+    answer_all(r, 120);
+}
+
+/* While keys repeat, calls take only a part of them, at least 16: the others gather meanwhile. */
+static void test_repeated_keys_go_in_small_calls(void **state)
+{
+    rig *r = *state;
+
+    assert_int_equal(turn_with_names(r, 100, 2), 2 * (16 + 16));
+    assert_int_equal(calls(r), 2);
+    answer_all(r, 200);
+    assert_int_equal(calls(r), 7);
+}
+
+static void test_many_repeated_keys_go_in_larger_calls(void **state)
+{
+    rig *r = *state;
+
+    assert_int_equal(turn_with_names(r, 512, 2), 2 * (512 / 16 + 480 / 16));
+    assert_int_equal(calls(r), 2);
+    answer_all(r, 1024);
+}
+
+static void test_few_repeated_keys_go_in_one_call(void **state)
+{
+    rig *r = *state;
+
+    assert_int_equal(turn_with_names(r, 15, 60), 900);
+    assert_int_equal(calls(r), 1);
+    answer_all(r, 900);
 }
 
 static void test_part_of_a_call_waits_for_the_end_of_the_turn(void **state)
@@ -334,6 +407,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_less_than_a_call_waits_for_a_reply, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_full_call_does_not_wait, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_full_call_goes_before_callbacks_run, open_rig, close_rig),
+        cmocka_unit_test_setup_teardown(test_distinct_keys_fill_a_call, open_wide, close_rig),
+        cmocka_unit_test_setup_teardown(test_repeated_keys_go_in_small_calls, open_wide, close_rig),
+        cmocka_unit_test_setup_teardown(test_many_repeated_keys_go_in_larger_calls, open_wide, close_rig),
+        cmocka_unit_test_setup_teardown(test_few_repeated_keys_go_in_one_call, open_wide, close_rig),
         cmocka_unit_test_setup_teardown(test_part_of_a_call_waits_for_the_end_of_the_turn, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_late_requests_are_not_sent, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_answers_that_have_arrived_are_read_when_a_write_fails, open_rig, close_rig),

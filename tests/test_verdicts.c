@@ -568,7 +568,7 @@ static void test_lease_that_is_not_told_is_given_back(void **state)
     end_reply(w);
     expect_error(w, HIRATE_EREDIS, HIRATE_CHARGE_MAYBE);
     assert_int_equal(w->dispatch.own_pending, 1);
-    w->call = hr_batch_form(&w->dispatch.batch, HR_SCRIPT_BY_SHA);
+    w->call = hr_batch_form(&w->dispatch.batch, HR_SCRIPT_BY_SHA, w->dispatch.batch.key_most);
     assert_int_equal(w->call->step_count, 1);
     assert_int_equal(w->call->steps[0].op, HIRATE_OP_RELEASE);
     hr_batch_take_back(&w->dispatch.batch, w->call);

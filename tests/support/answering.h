@@ -154,7 +154,7 @@ static inline void ask_with(answering *w, enum hirate_op op, const char *permit,
 /* One call of all that waits; the reply begins with the time and its number. */
 static inline void form(answering *w)
 {
-    w->call = hr_batch_form(&w->dispatch.batch, HR_SCRIPT_BY_SHA);
+    w->call = hr_batch_form(&w->dispatch.batch, HR_SCRIPT_BY_SHA, w->dispatch.batch.key_most);
     assert_non_null(w->call);
     assert_int_equal(w->dispatch.batch.waiting, 0);
     assert_int_equal(hr_call_encode(w->call, &w->dispatch.wire), 0);

@@ -54,6 +54,7 @@ typedef struct stepping {
     hr_call *in_flight[CALLS_MOST];
     size_t in_flight_count;
     size_t calls;             /* made */
+    uint32_t keys;            /* of the next call, but for those that requests over several keys bring */
     uint64_t formed, several; /* calls so far; requests over several keys that were part of them */
 } stepping;
 
@@ -70,6 +71,7 @@ static inline stepping *stepping_new(uint32_t calls, uint32_t key_most, uint32_t
     assert_int_equal(hr_limits_init(&f->limits, "p"), 0);
     assert_int_equal(hr_batch_init(&f->batch, &f->limits, &options), 0);
     f->calls = calls;
+    f->keys = key_most;
     return f;
 }
 
@@ -384,7 +386,7 @@ static inline void check_order(const stepping *f, const hr_call *call)
 static inline hr_call *form(stepping *f)
 {
     bool possible = f->waiting_count > 0 && f->in_flight_count < f->calls;
-    hr_call *call = hr_batch_form(&f->batch, HR_SCRIPT_BY_SHA);
+    hr_call *call = hr_batch_form(&f->batch, HR_SCRIPT_BY_SHA, f->keys);
 
     assert_int_equal(call != NULL, possible);
     if (!call)
