@@ -3,7 +3,7 @@
 # How much faster can it get? Keys per second, over 100,000 names, in turn:
 #     plain     redis-benchmark with plain.lua: one acquire a call, at its best
 #     as it was redis-benchmark with floor.lua: KEYS of them in a call, each read and written as it was, nothing else
-#     anew      the same, but each is unpacked, packed again and given an expiry of its own
+#     anew      the same, but each is unpacked, packed again with other numbers and given an expiry of its own
 #     hirate    4,096 acquires in flight
 # Prints each round, then the medians and what each is of plain. A script that reads with
 # MGET, writes with PSETEX, and whose keys keep numbers and expire when these say so, has little more than the third left.
