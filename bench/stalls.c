@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much of the time does this core stand still? Reads the clock over and over; a gap between two readings is time in
- * which the core did something else: another program, the kernel, another machine on the same host.
+ * How much of the time does this core stand still, and how fast is it? Reads the clock over and over; a gap between two
+ * readings is time in which the core did something else: another program, the kernel, another machine on the same host.
  *
  * usage: stalls SECONDS MICROSECONDS
  *
- * Prints the percentage of the time that was in gaps longer than so many microseconds.
+ * Prints the percentage of the time that was in gaps longer than so many microseconds, and how many million times a second
+ * the clock was read.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -26,13 +27,14 @@ int main(int argc, char **argv)
         return 2;
     }
     double seconds = atof(argv[1]);
-    int64_t least = atoll(argv[2]) * 1000, begin = now_ns(), last = begin, stalled = 0;
+    int64_t least = atoll(argv[2]) * 1000, begin = now_ns(), last = begin, stalled = 0, reads = 0;
     do {
         int64_t now = now_ns();
         if (now - last > least)
             stalled += now - last;
         last = now;
+        reads++;
     } while ((double)(last - begin) < seconds * 1e9);
-    printf("%.2f\n", 100.0 * (double)stalled / (double)(last - begin));
+    printf("%.2f %.1f\n", 100.0 * (double)stalled / (double)(last - begin), 1e3 * (double)reads / (double)(last - begin));
     return 0;
 }

@@ -41,6 +41,12 @@ use_every_name() {
     hirate_json 3 "$limit" --names "$many" --in-flight 4096 --cost 1000 >/dev/null
 }
 
+# A few hot names bear most of a skewed load: they get back what the pair before took.
+refill() {
+    cli flushall >/dev/null
+    use_every_name
+}
+
 # Nearly all allowed, and no errors: else the figure is not what it says.
 check_run() { # JSON
     holds "$(echo "$1" | json errors) == 0" || { echo "errors: $1" >&2; exit 1; }
@@ -59,6 +65,7 @@ closed_loop() {
     while [ "$i" -lt "$pairs" ]; do
         i=$((i + 1))
         theirs=$(plain_rate "$plain_clients" "$plain_pipeline" "$requests" "$theirs_names" "$capacity" "$period" 1)
+        case " $* " in *' --zipf '*) [ "$i" -eq 1 ] || refill ;; esac
         result=$(hirate_json "$seconds" "$this_limit" --names "$names" "$@")
         check_run "$result"
         ours=$(echo "$result" | json acquires_per_s)
@@ -101,15 +108,22 @@ one_in_flight() { # LOOP
         "$(printf '%.1f us' "$(column_median "$folder/pairs" '$4')")" "$(column_median "$folder/pairs" '$4 / $3')" 1.1 most
 }
 
-# stalled CORE MICROSECONDS: the percentage of a second in which a program that only reads the clock stood still for longer
-stalled() {
-    taskset -c "$1" "$folder/stalls" 1 "$2"
+# look_at_cores MICROSECONDS: for half a second both cores only read the clock. stalled: the percentage of the time in which
+# each stood still for longer; reads: how many million times each read it. The server's core first.
+look_at_cores() {
+    [ -x "$folder/stalls" ] || cc_plain stalls
+    taskset -c "$server_core" "$folder/stalls" 0.5 "$1" >"$folder/server_core" &
+    client_pid=$!
+    on_client_core "$folder/stalls" 0.5 "$1" >"$folder/client_core"
+    wait "$client_pid"
+    client_pid=
+    stalled="$(cut -d' ' -f1 "$folder/server_core") % and $(cut -d' ' -f1 "$folder/client_core") %"
+    reads="$(cut -d' ' -f2 "$folder/server_core") and $(cut -d' ' -f2 "$folder/client_core")"
 }
 
 # Open load at half of the peak: both ours, the left column is the idle p50. Idle means one in flight. How far the machine
 # itself is from keeping the target is told by that p99, and by how long its cores stand still.
 half_load() {
-    cc_plain stalls
     cli flushall >/dev/null
     use_every_name
     : >"$folder/pairs"
@@ -120,18 +134,13 @@ half_load() {
         hirate_json "$seconds" "$limit" --names "$many" --in-flight 1 >"$folder/idle"
         idle=$(json p50_us <"$folder/idle") idle_p99=$(json p99_us <"$folder/idle")
         most=$(calc "int(4 * $idle)")
-        stalled "$server_core" "$most" >"$folder/stalled" &
-        client_pid=$!
-        stalls="$(stalled "$client_core" "$most") %"
-        wait "$client_pid"
-        client_pid=
-        stalls="$(cat "$folder/stalled") % and $stalls"
+        look_at_cores "$most"
         result=$(hirate_json "$seconds" "$limit" --names "$many" --rate "$(calc "int($peak / 2)")")
         check_run "$result"
         echo "$idle $(echo "$result" | json p99_us)" >>"$folder/pairs"
         echo "half load: idle p50 $idle us, p99 $idle_p99 us; at $(echo "$result" | json acquires_per_s)/s" \
             "p50 $(echo "$result" | json p50_us) us, p99 $(echo "$result" | json p99_us) us, p999 $(echo "$result" | json p999_us) us;" \
-            "the machine alone stands still for over $most us: $stalls of the time"
+            "the machine alone stands still for over $most us: $stalled of the time"
     done
     row 'half load: p99 against idle p50' "$(column_median "$folder/pairs" '$1') us" \
         "$(column_median "$folder/pairs" '$2') us" "$(column_median "$folder/pairs" '$2 / $1')" 4 most
@@ -142,7 +151,8 @@ script_calls() {
 }
 
 # One name that is denied: with remembered denials nothing of the flood may reach the server, from soon after its
-# beginning to its end.
+# beginning to its end. Theirs is decided on the server's core, ours on the client's: when another machine slows one of them
+# down, the ratio says so, and how fast each reads the clock.
 denied() {
     cli flushall >/dev/null
     requests=$(calc "int($plain_best * $seconds)")
@@ -162,9 +172,11 @@ denied() {
         during=$(($(script_calls) - before))
         calls=$((calls + during))
         ours=$(json acquires_per_s <"$folder/flood")
+        look_at_cores 1000
         echo "$theirs $ours" >>"$folder/pairs"
         echo "denied flood: $theirs/s, $ours/s, $(calc "$ours / $theirs"); $(json denied <"$folder/flood") denied," \
-            "$(json calls <"$folder/flood") calls, $during of them during the flood"
+            "$(json calls <"$folder/flood") calls, $during of them during the flood;" \
+            "the cores read the clock $reads million times a second"
     done
     row 'denied flood of one name' "$(rate "$(column_median "$folder/pairs" '$1')")" \
         "$(rate "$(column_median "$folder/pairs" '$2')")" "$(column_median "$folder/pairs" '$2 / $1')" 30 least
