@@ -195,6 +195,7 @@ static void enqueue(hr_batch *batch, hr_key *key, hr_ticket *ticket, hr_ticket *
     key->resets += ticket->request->op == HIRATE_OP_RESET;
     key->stepped += ticket->request->extra != NULL;
     batch->waiting++;
+    batch->repeated += key->waiting == 1;
     if (key->waiting++ == 0)
         make_ready(batch, key);
 }
@@ -210,6 +211,7 @@ static void dequeue(hr_batch *batch, hr_ticket *ticket)
     batch->waiting--;
     if (--key->waiting == 0)
         make_unready(batch, key);
+    batch->repeated -= key->waiting == 1;
 }
 
 /* Take back the first `count` tickets of a request that cannot be queued whole. */

@@ -38,6 +38,7 @@ typedef struct hr_batch {
     hr_key *first, *last; /* ready keys */
     uint32_t ready;       /* how many */
     uint32_t waiting;     /* tickets, over all keys */
+    uint32_t repeated;    /* ready keys for which more than one waits */
     uint64_t added;       /* requests so far */
     uint32_t formed;      /* the number of the last call; 1 follows 2^32 - 1 */
     uint32_t key_most, item_most; /* of a call: keys; items and refs (call.h) together */
@@ -69,7 +70,8 @@ void hr_batch_note_denial(hr_batch *batch, const hr_call_key *entry, hr_denial d
 void hr_batch_remove(hr_batch *batch, hr_request *request);
 
 /* A call of what is ready, its requests CALLED; NULL when nothing is, or every call is in flight. No further key is
- * begun when it has `keys` of them, 1 … key_most; a key whose requests are for several may bring more, up to key_most. */
+ * begun once it has `keys` of them, 1 … key_most. Where requests are for several keys it may get more: up to key_most,
+ * or as many as the first request is for. */
 hr_call *hr_batch_form(hr_batch *batch, enum hr_script_how how, uint32_t keys);
 /* The call is over; all its items have been answered or taken back. */
 void hr_batch_finish(hr_batch *batch, hr_call *call);

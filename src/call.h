@@ -63,6 +63,7 @@ typedef struct hr_call {
     uint32_t number;         /* comes back in the reply */
     size_t key_bytes;        /* of all its keys */
     int64_t sent_us;         /* when it was given to the link */
+    bool alone;              /* no other was in flight then */
     uint32_t key_count, item_count;
     uint32_t step_key_count, step_count, ref_count;
     hr_call_key *keys;
@@ -95,6 +96,11 @@ static inline uint32_t hr_call_requests(const hr_call *call)
 static inline hr_request *hr_call_request(const hr_call *call, uint32_t i)
 {
     return i < call->item_count ? call->items[i].request : call->steps[i - call->item_count].request;
+}
+
+static inline uint32_t hr_call_keys(const hr_call *call)
+{
+    return call->key_count + call->step_key_count;
 }
 
 /* Go to the next item. False: it is part of no run, as what it takes needs no asking. */

@@ -14,12 +14,17 @@
  * gather: the window is max_calls. See docs/benchmarks.md. */
 #define CALLS_GATHERING 2
 
-/* While keys repeat a call takes this part of those that are ready, and at least so many. A key in flight cannot
- * gather into its call any more: the smaller the part of them in flight, the more each gathers. And with few keys, one
- * call of all would leave the server with nothing to do while we go through its answers. Below so many keys, what a call
- * costs beside them would be felt. See docs/benchmarks.md. */
-#define CALL_KEYS_PART  16
+/* While keys repeat, a call takes this part of those that are ready. A key in flight cannot gather into its call any more:
+ * the smaller the part of them in flight, the more each gathers, and the more one read and one write decide. */
+#define CALL_KEYS_PART 16
+
+/* But at least as many as keep the server busy for a round trip, until the call after the next gets there; and so many
+ * that what a call costs beside its keys is not felt. See docs/benchmarks.md. */
+#define KEY_US          2 /* a server is hardly done with a key sooner */
 #define CALL_KEYS_LEAST 16
+
+/* How long a round trip is, is seen from calls that were alone, of not more keys than this. */
+#define SMALL_CALL_KEYS 4
 
 /* Why, where the reason is always the same. */
 static const char CANCELED[] = "canceled";
@@ -124,6 +129,14 @@ static void call_ended(hr_dispatch *dispatch, const hr_call *call)
         dispatch->text_in_flight = false;
 }
 
+/* The shortest counts, as each may have been delayed. */
+static void note_round_trip(hr_dispatch *dispatch, const hr_call *call)
+{
+    const int64_t took_us = dispatch->now_us - call->sent_us;
+    if (call->alone && hr_call_keys(call) <= SMALL_CALL_KEYS && took_us < dispatch->round_trip_us)
+        dispatch->round_trip_us = took_us;
+}
+
 static void on_reply(void *arg, hr_link_call *link_call, const hr_link_reply *reply)
 {
     hr_dispatch *dispatch = arg;
@@ -132,6 +145,7 @@ static void on_reply(void *arg, hr_link_call *link_call, const hr_link_reply *re
 
     dispatch->now_us = hr_link_now_us(dispatch->link);
     call_ended(dispatch, call);
+    note_round_trip(dispatch, call);
     if (reply->is_error) {
         refused(dispatch, call, reply);
     } else if (hr_verdicts_check(call, reply, &parts)) {
@@ -169,6 +183,7 @@ static void on_up(void *arg)
     dispatch->stats.connects++;
     dispatch->text_needed = false; /* perhaps another server: ask by SHA1 first */
     dispatch->room = true;
+    dispatch->round_trip_us = hr_link_round_trip_us(dispatch->link);
     hr_breaker_probe_now(&dispatch->breaker, dispatch->now_us);
     clear_obstacle(dispatch);
 }
@@ -204,19 +219,28 @@ static void on_down(void *arg, int error, const char *reason)
 /* What waits is mostly for distinct keys: gathering longer would not make a call decide more for each key. */
 static bool keys_are_distinct(const hr_dispatch *dispatch)
 {
-    return 4 * (uint64_t)dispatch->batch.waiting < 5 * (uint64_t)dispatch->batch.ready;
+    return 4 * (uint64_t)dispatch->batch.repeated < dispatch->batch.ready;
 }
 
-/* Of the next call. */
+static uint32_t clamp(int64_t value, uint32_t least, uint32_t most)
+{
+    if (value > most)
+        return most;
+    return value > least ? (uint32_t)value : least;
+}
+
+/* How many the next call takes. */
 static uint32_t call_keys(const hr_dispatch *dispatch)
 {
-    const uint32_t most = dispatch->batch.key_most;
-    if (keys_are_distinct(dispatch))
+    const uint32_t ready = dispatch->batch.ready, most = dispatch->batch.key_most;
+    const uint32_t least = CALL_KEYS_LEAST < most ? CALL_KEYS_LEAST : most;
+
+    if (dispatch->call_most == 1 || keys_are_distinct(dispatch))
         return most;
-    uint32_t keys = dispatch->batch.ready / CALL_KEYS_PART;
-    if (keys < CALL_KEYS_LEAST)
-        keys = CALL_KEYS_LEAST;
-    return keys < most ? keys : most;
+    /* All goes at once, in two calls: the server goes on with the other while we go through the answers of one. */
+    if (dispatch->from_idle)
+        return clamp(dispatch->in_flight ? ready : (ready + 1) / 2, least, most);
+    return clamp(ready / CALL_KEYS_PART, clamp(dispatch->round_trip_us / KEY_US, least, most), most);
 }
 
 static bool call_would_be_full(const hr_dispatch *dispatch)
@@ -233,7 +257,7 @@ static bool may_send(const hr_dispatch *dispatch)
     if (dispatch->text_needed)
         return false; /* the calls that were sent without it are about to be refused, and go first */
     if (dispatch->in_flight < CALLS_GATHERING)
-        return dispatch->room || call_would_be_full(dispatch);
+        return dispatch->room || dispatch->from_idle || call_would_be_full(dispatch);
     return call_would_be_full(dispatch) && keys_are_distinct(dispatch);
 }
 
@@ -258,6 +282,7 @@ static bool send_call(hr_dispatch *dispatch)
         return false;
     }
     call->sent_us = dispatch->now_us;
+    call->alone = dispatch->in_flight == 0;
     dispatch->stats.calls++;
     dispatch->stats.call_acquires += hr_call_requests(call);
     dispatch->in_flight++;
@@ -280,6 +305,7 @@ static hr_request *first_due(const hr_dispatch *dispatch)
  * that arrive together come back together, and the server is idle while we go through their answers. */
 static void send_one_by_one(hr_dispatch *dispatch, bool only_full)
 {
+    dispatch->from_idle = dispatch->in_flight == 0;
     while (can_send(dispatch) && (!only_full || call_would_be_full(dispatch)) && may_send(dispatch) &&
            send_call(dispatch))
         hr_link_flush(dispatch->link, dispatch->now_us);

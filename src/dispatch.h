@@ -12,7 +12,8 @@
  * refusal answers it or puts it back into its queues, depending on whether it can have been charged.
  *
  * Group commit. With no call in flight a flush sends at once. While calls are in flight, requests gather until a reply
- * makes room or a call is full. So latency is one round trip when idle, and calls grow under load.
+ * makes room or a call has as many keys as it is to take. So latency is one round trip when idle, and calls grow under
+ * load.
  *
  * What Redis cannot answer is decided by the limit's on_failure (fallback.h). After failures in a row the breaker
  * opens: what is submitted then is answered at once, but for a probe now and then; what waits already keeps its
@@ -42,6 +43,8 @@ typedef struct hr_dispatch {
     uint32_t in_flight;     /* calls */
     uint32_t call_most;
     bool room;              /* a reply came since the last flush */
+    bool from_idle;         /* nothing was in flight when this flush began */
+    int64_t round_trip_us;  /* on this connection, the shortest seen */
     bool text_needed;       /* the server does not know the script */
     bool text_in_flight;
     bool losing;            /* a call's connection is ending */

@@ -53,6 +53,7 @@ struct hr_link {
     int64_t due_us;      /* WAITING: next attempt; RESOLVING … GREETING: give up */
     int64_t progress_us; /* UP: when bytes moved last */
     int64_t now_us;      /* of the entry under way */
+    int64_t greeted_us, round_trip_us;
 
     hirate_error failure; /* why the connection is to end, or ended; code 0: not known */
     bool abandoned;       /* it is to end */
@@ -316,7 +317,7 @@ static void start_attempt(hr_link *link, int64_t now_us)
         hr_link_abandon(link, HIRATE_ECONNECT, "name resolution could not be started");
 }
 
-static void greet(hr_link *link)
+static void greet(hr_link *link, int64_t now_us)
 {
     int rc = hr_greeting_write(&link->greeting, &link->config.uri, link->hiredis, on_greeting_reply);
     link->reader.outstanding = link->reader.arrays = 0;
@@ -327,6 +328,7 @@ static void greet(hr_link *link)
     link->reader.outstanding = hr_greeting_left(&link->greeting);
     link->reader.arrays = 1; /* ROLE's */
     link->queued = sdslen(link->hiredis->c.obuf);
+    link->greeted_us = now_us;
     link->state = GREETING;
 }
 
@@ -374,7 +376,7 @@ static bool step(hr_link *link, int64_t now_us)
             return link->state == CONNECTING;
         }
         if (link->connected)
-            greet(link);
+            greet(link, now_us);
         return link->connected;
     case GREETING:
         if (!link->hiredis) {
@@ -382,6 +384,7 @@ static bool step(hr_link *link, int64_t now_us)
         } else if (!hr_greeting_left(&link->greeting)) {
             link->state = UP;
             link->progress_us = now_us;
+            link->round_trip_us = now_us - link->greeted_us;
             link->events.up(link->arg);
         }
         return false;
@@ -598,6 +601,11 @@ int64_t hr_link_retry_us(const hr_link *link)
 int64_t hr_link_now_us(const hr_link *link)
 {
     return link->now_us;
+}
+
+int64_t hr_link_round_trip_us(const hr_link *link)
+{
+    return link->round_trip_us;
 }
 
 void hr_link_tick(hr_link *link, int64_t now_us)

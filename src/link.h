@@ -38,7 +38,7 @@ typedef struct hr_link_reply {
 } hr_link_reply;
 
 /*
- * What the owner is told. Inside reply, lost, up and down it may only ask the link (now, due, retry, is up), and call
+ * What the owner is told. Inside reply, lost, up and down it may only ask the link (now, round trip, due, retry, is up), and call
  * hr_link_good and hr_link_abandon; inside settled, and only there, it may do everything, also free the link.
  */
 typedef struct hr_link_events {
@@ -75,6 +75,8 @@ int64_t hr_link_due_us(const hr_link *link);
 int64_t hr_link_retry_us(const hr_link *link);
 /* The clock as of the entry from the loop or the owner that is under way, or the last one. */
 int64_t hr_link_now_us(const hr_link *link);
+/* How long this connection's greeting took to be answered. */
+int64_t hr_link_round_trip_us(const hr_link *link);
 /* Do what is due. */
 void hr_link_tick(hr_link *link, int64_t now_us);
 

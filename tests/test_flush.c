@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-enum { KEYS_MOST = 4 };
+enum { KEYS_MOST = 4, WIDE_CALLS = 6, WIDE_KEYS = 128, LONG_WAY_US = 60, LATER_US = 2000000 };
 
 typedef struct rig {
     sim *world;
@@ -23,6 +23,7 @@ typedef struct rig {
     char next;                 /* another name for each request */
     bool closed;
     bool forget;       /* the script, at the next call */
+    int later;         /* the so many-th call from now is answered after a while; 0: none is */
     uint64_t costs[8]; /* decided, in this order */
     size_t decided;
 } rig;
@@ -33,6 +34,8 @@ static enum fate on_fate(void *arg)
     bool forget = r->forget;
 
     r->forget = false;
+    if (r->later && --r->later == 0)
+        return FATE_LATER;
     return forget ? FATE_FORGET : FATE_ANSWER;
 }
 
@@ -105,7 +108,13 @@ static void answer(rig *r)
     sim_turn(r->world);
 }
 
-static int open_with(void **state, uint32_t keys_most, uint32_t requests_most)
+typedef struct shape {
+    uint32_t calls, keys, requests; /* at most */
+    int64_t round_trip_us;
+    bool patient;
+} shape;
+
+static int open_with(void **state, shape of)
 {
     rig *r = calloc(1, sizeof *r);
     hirate_options options;
@@ -121,14 +130,18 @@ static int open_with(void **state, uint32_t keys_most, uint32_t requests_most)
     r->next = '0';
     hirate_options_init(&options);
     options.uri = sim_uri(r->world);
-    options.max_calls = 2;
-    options.max_call_keys = keys_most;
-    options.max_call_acquires = requests_most;
+    options.deadline_ms = of.patient ? 10000 : options.deadline_ms;
+    options.max_calls = of.calls;
+    options.max_call_keys = of.keys;
+    options.max_call_acquires = of.requests;
     sim_listen(r->world, true);
     assert_int_equal(hirate_new(&r->h, sim_loop(r->world), &options), 0);
     ask(r, 1);
-    for (int i = 0; i < 10 && !r->answered; i++) /* connected and greeted, and the server knows the script */
+    for (int i = 0; i < 10 && !r->answered; i++) { /* connected and greeted, and the server knows the script */
+        sim_turn(r->world);
+        sim_pass(r->world, of.round_trip_us);
         answer(r);
+    }
     assert_int_equal(r->answered, 1);
     r->answered = 0;
     r->sent = calls(r);
@@ -138,12 +151,26 @@ static int open_with(void **state, uint32_t keys_most, uint32_t requests_most)
 
 static int open_rig(void **state)
 {
-    return open_with(state, KEYS_MOST, KEYS_MOST);
+    return open_with(state, (shape){.calls = 2, .keys = KEYS_MOST, .requests = KEYS_MOST});
 }
 
 static int open_wide(void **state)
 {
-    return open_with(state, 128, 1024);
+    return open_with(state, (shape){.calls = WIDE_CALLS, .keys = WIDE_KEYS, .requests = 1024, .patient = true});
+}
+
+static int open_single(void **state)
+{
+    return open_with(state, (shape){.calls = 1, .keys = WIDE_KEYS, .requests = 1024});
+}
+
+static int open_far(void **state)
+{
+    return open_with(state, (shape){.calls = WIDE_CALLS,
+                                    .keys = WIDE_KEYS,
+                                    .requests = 1024,
+                                    .round_trip_us = LONG_WAY_US,
+                                    .patient = true});
 }
 
 static void on_closed(void *user)
@@ -238,6 +265,11 @@ static void answer_all(rig *r, uint64_t requests)
     assert_int_equal(r->answered, requests);
 }
 
+static uint64_t sent_requests(const rig *r)
+{
+    return stats_of(r).call_acquires;
+}
+
 static void test_distinct_keys_fill_a_call(void **state)
 {
     rig *r = *state;
@@ -247,24 +279,25 @@ static void test_distinct_keys_fill_a_call(void **state)
     answer_all(r, 120);
 }
 
-/* While keys repeat, calls take only a part of them, at least 16: the others gather meanwhile. */
-static void test_repeated_keys_go_in_small_calls(void **state)
+static void test_distinct_keys_fill_as_many_calls_as_may_be(void **state)
 {
     rig *r = *state;
 
-    assert_int_equal(turn_with_names(r, 100, 2), 2 * (16 + 16));
-    assert_int_equal(calls(r), 2);
-    answer_all(r, 200);
-    assert_int_equal(calls(r), 7);
+    assert_int_equal(turn_with_names(r, 1000, 1), WIDE_CALLS * WIDE_KEYS);
+    assert_int_equal(calls(r), WIDE_CALLS);
+    answer_all(r, 1000);
 }
 
-static void test_many_repeated_keys_go_in_larger_calls(void **state)
+/* Nothing is in flight: all goes, in two calls of half the keys. */
+static void test_repeated_keys_go_at_once_from_idle(void **state)
 {
     rig *r = *state;
 
-    assert_int_equal(turn_with_names(r, 512, 2), 2 * (512 / 16 + 480 / 16));
+    assert_int_equal(turn_with_names(r, 100, 2), 200);
     assert_int_equal(calls(r), 2);
-    answer_all(r, 1024);
+    assert_int_equal(turn_with_names(r, 100, 2), 0);
+    answer_all(r, 400);
+    assert_int_equal(calls(r), 4);
 }
 
 static void test_few_repeated_keys_go_in_one_call(void **state)
@@ -274,6 +307,52 @@ static void test_few_repeated_keys_go_in_one_call(void **state)
     assert_int_equal(turn_with_names(r, 15, 60), 900);
     assert_int_equal(calls(r), 1);
     answer_all(r, 900);
+}
+
+static void test_one_call_at_a_time_takes_all(void **state)
+{
+    rig *r = *state;
+
+    assert_int_equal(turn_with_names(r, 100, 2), 200);
+    assert_int_equal(calls(r), 1);
+    answer_all(r, 200);
+}
+
+/* Two calls are in flight, and two more requests for each of `names` names wait. The first of the calls is answered. Returns
+ * how many requests are sent in the next. */
+static uint64_t requests_of_next_call(rig *r, uint16_t names)
+{
+    turn_with_names(r, names, 2);
+    assert_int_equal(calls(r), 2);
+    assert_int_equal(turn_with_names(r, names, 2), 0);
+    uint64_t before = sent_requests(r);
+    r->before_first = 0;
+    r->later = 2;
+    answer(r);
+    assert_int_equal(calls(r), 3);
+    assert_int_equal(r->before_first, 3); /* it went before the callbacks ran */
+    uint64_t sent = sent_requests(r) - before;
+    sim_pass(r->world, LATER_US);
+    answer_all(r, 4 * (uint64_t)names);
+    return sent;
+}
+
+/* The others gather meanwhile. */
+static void test_repeated_keys_go_in_small_calls(void **state)
+{
+    assert_int_equal(requests_of_next_call(*state, 100), 16 * 2);
+}
+
+/* A sixteenth; those that go had found no room at first, so four requests wait for each. */
+static void test_many_repeated_keys_go_in_larger_calls(void **state)
+{
+    assert_int_equal(requests_of_next_call(*state, 512), 512 / 16 * 4);
+}
+
+/* Small calls would be answered long before the next is there. */
+static void test_repeated_keys_go_in_larger_calls_on_a_long_way(void **state)
+{
+    assert_int_equal(requests_of_next_call(*state, 100), LONG_WAY_US / 2 * 2);
 }
 
 static void test_part_of_a_call_waits_for_the_end_of_the_turn(void **state)
@@ -408,9 +487,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_full_call_does_not_wait, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_full_call_goes_before_callbacks_run, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_distinct_keys_fill_a_call, open_wide, close_rig),
+        cmocka_unit_test_setup_teardown(test_distinct_keys_fill_as_many_calls_as_may_be, open_wide, close_rig),
+        cmocka_unit_test_setup_teardown(test_repeated_keys_go_at_once_from_idle, open_wide, close_rig),
+        cmocka_unit_test_setup_teardown(test_few_repeated_keys_go_in_one_call, open_wide, close_rig),
+        cmocka_unit_test_setup_teardown(test_one_call_at_a_time_takes_all, open_single, close_rig),
         cmocka_unit_test_setup_teardown(test_repeated_keys_go_in_small_calls, open_wide, close_rig),
         cmocka_unit_test_setup_teardown(test_many_repeated_keys_go_in_larger_calls, open_wide, close_rig),
-        cmocka_unit_test_setup_teardown(test_few_repeated_keys_go_in_one_call, open_wide, close_rig),
+        cmocka_unit_test_setup_teardown(test_repeated_keys_go_in_larger_calls_on_a_long_way, open_far, close_rig),
         cmocka_unit_test_setup_teardown(test_part_of_a_call_waits_for_the_end_of_the_turn, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_late_requests_are_not_sent, open_rig, close_rig),
         cmocka_unit_test_setup_teardown(test_answers_that_have_arrived_are_read_when_a_write_fails, open_rig, close_rig),

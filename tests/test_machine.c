@@ -121,7 +121,7 @@ static void step(machine *m)
         simserver_step_clock(m->server, (int64_t)roll(m, 200000) - 100000);
         break;
     case 5:
-        for (uint64_t i = roll(m, 40); i > 0; i--)
+        for (uint64_t i = roll(m, 150); i > 0; i--)
             machine_submit(m, false);
         break;
     case 6:
@@ -249,8 +249,8 @@ static void open_world(machine *m)
     options.uri = sim_uri(m->world);
     options.max_pending = roll(m, 1) ? 65536 : 50;
     options.max_calls = 1 + (uint32_t)roll(m, 3);
-    options.max_call_keys = 1 + (uint32_t)roll(m, 5);
-    options.max_call_acquires = 1 + (uint32_t)roll(m, 20);
+    options.max_call_keys = 1 + (uint32_t)roll(m, roll(m, 1) ? 255 : 19);
+    options.max_call_acquires = 1 + (uint32_t)roll(m, roll(m, 1) ? 1023 : 20);
     CHECK(m, hirate_new(&m->h, sim_loop(m->world), &options) == 0, "hirate_new");
 }
 

@@ -15,7 +15,8 @@
  * The clock is read once for up to CLOCK_EVERY answers of a turn: a latency may be off by the time those take, a few
  * microseconds. Slots are made once; nothing is allocated per acquire.
  *
- * States, by fields: warming up until the first answer has filled the flight and set begin_ns; measuring while
+ * States, by fields: warming up with one acquire after the other, so that server and client have seen some, until the
+ * last of them, or one that failed, has filled the flight and set begin_ns; measuring while
  * `measuring`; then draining until nothing is in flight or drain_ns has come.
  */
 #include "bench.h"
@@ -23,7 +24,7 @@
 
 #include <stdlib.h>
 
-enum { CLOCK_EVERY = 16, OPEN_IN_FLIGHT = 65536, OPEN_TICK_US = 0, CLOSED_TICK_US = 10000 };
+enum { WARMING_ANSWERS = 16, CLOCK_EVERY = 16, OPEN_IN_FLIGHT = 65536, OPEN_TICK_US = 0, CLOSED_TICK_US = 10000 };
 
 struct load;
 
@@ -43,6 +44,7 @@ typedef struct load {
     int64_t now_ns;      /* the clock as last read in this turn */
     unsigned clock_uses; /* left before it is read again; 0 also at the start of a turn */
     bool measuring, draining;
+    unsigned warmed; /* answers before measuring */
     uint64_t issued; /* open loop: due since begin_ns and taken care of */
     int64_t drain_ns;
 } load;
@@ -189,6 +191,10 @@ static void on_answer(hirate *h, const hirate_result *result, void *user)
         cli_histogram_add(&l->run->latency, latency_of(l, s, now));
     }
     if (l->measuring && result->verdict != HIRATE_VERDICT_NONE && l->run->args->rate == 0) {
+        submit(l, s, now);
+        return;
+    }
+    if (!l->measuring && !l->draining && result->verdict != HIRATE_VERDICT_NONE && ++l->warmed < WARMING_ANSWERS) {
         submit(l, s, now);
         return;
     }

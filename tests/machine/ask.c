@@ -65,7 +65,8 @@ static uint64_t next_cost(machine *m)
 
 static asked_pair random_pair(machine *m)
 {
-    asked_pair pair = {.policy = (uint8_t)roll(m, SMALL - 1), .name = (char)('0' + roll(m, 1))};
+    asked_pair pair = {.policy = (uint8_t)roll(m, SMALL - 1)};
+    pair.name = (char)('0' + roll(m, (roll(m, 3) ? NAMES_HOT : NAMES) - 1));
     pair.variant = (uint8_t)(roll(m, 2) ? 0 : roll(m, VARIANTS - 1));
     return pair;
 }

@@ -15,6 +15,7 @@
  * known by it wherever it is met. But those on a key of the alike all cost 1.
  */
 enum { ASKED_MOST = 4000, COSTS = 4001, PERMITS_MOST = 200, POLICIES = 8, ALIKE = 2, PAIRS_MOST = 5, CAPACITY = 9000 };
+enum { NAMES = 40, NAMES_HOT = 2 }; /* of each policy */
 enum { SMALL = POLICIES - 1 }; /* the policy of the alike */
 enum { SMALL_CAPACITY = 20, DEADLINE_MS = 1000 };
 
@@ -67,7 +68,7 @@ struct machine {
     uint64_t disturbances, costs_used;
     int asked_for[COSTS];          /* by cost: which acquire or peek, or commit; -1: none */
     outcome *outcomes;             /* by cost */
-    int last_decided[POLICIES][4]; /* by key: which was asked */
+    int last_decided[POLICIES][NAMES]; /* by key: which was asked */
     held_permit permits[PERMITS_MOST];
     size_t permit_count;
     uint64_t alike_took[ALIKE], alike_yes[ALIKE], alike_maybe[ALIKE];

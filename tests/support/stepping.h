@@ -350,6 +350,10 @@ static inline void check_keys(const stepping *f, const hr_call *call)
     }
     assert_true(call->key_bytes == bytes);
     assert_true(hr_call_requests(call) > 0);
+    bool several = false;
+    for (uint32_t i = 0; i < call->step_count; i++)
+        several = several || call->steps[i].count > 1;
+    assert_true(several || count <= f->keys);
     if (hr_call_requests(call) > 1) {
         assert_true(count <= f->batch.key_most);
         assert_true(call->item_count + call->ref_count <= f->batch.item_most);
