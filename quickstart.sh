@@ -191,7 +191,7 @@ make_check()
     find "$1" -name '*.trs' -newer "$1/$2.begun" -exec grep -lE '^:test-result: *(FAIL|XPASS|ERROR)' {} + |
         while read -r trs; do
             echo "---- ${trs%.trs}.log"
-            grep -m 20 -A 3 -E '^(\[  (FAILED|ERROR) |FAIL)' "${trs%.trs}.log"
+            grep -m 20 -A 3 -E '^(\[  (FAILED|ERROR) |FAIL)|Sanitizer|runtime error:|Assertion' "${trs%.trs}.log"
             echo "---- its end"
             tail -n 40 "${trs%.trs}.log"
         done

@@ -5,7 +5,8 @@
 -- ARGV     milliseconds until they expire; what a key that is not there is to hold, 26 bytes; "as it was": each is written
 --          as it was read; "anew": what was read is unpacked into its numbers, as much is added to one of them as
 --          microseconds went by, and they are packed again with the time of now; the expiry, which follows from that
---          number, is written out. So no two keys have the same value or expiry, as with a real limit.
+--          number, is written out. So values and expiries differ from key to key, as with a real limit, once each key was
+--          in two calls.
 -- Reply    nothing
 -- Clock    TIME, once, for "anew"
 local call, pack, read, format = redis.call, struct.pack, struct.unpack, string.format
@@ -21,7 +22,7 @@ for i, key in ipairs(KEYS) do
     if anew then
         local head, units, at = read('<c10dd', value)
         units = units + (now - at)
-        if units > later then units = 0 end
+        if units >= later then units = 0 end
         value = pack('<c10dd', head, units, now)
         expiry = format('%d', later - units)
     end

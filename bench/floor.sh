@@ -47,6 +47,8 @@ done
 plain_csv 16 64 1000000 100000 1000000 1000000 1000 >/dev/null # so that the keys live, as in workloads.sh
 hirate_json 3 "$limit" --names 100000 --in-flight 4096 --cost 1000 >/dev/null
 
+floor_rate anew 16 1 2500 >/dev/null # so that the keys differ
+
 i=0
 while [ "$i" -lt "$rounds" ]; do
     i=$((i + 1))

@@ -41,10 +41,10 @@ use_every_name() {
     hirate_json 3 "$limit" --names "$many" --in-flight 4096 --cost 1000 >/dev/null
 }
 
-# A few hot names bear most of a skewed load: they get back what the pair before took.
-refill() {
+# Hot names get back what the pair before took, so that they bear as many pairs as are asked for.
+refill() { # NAMES
     cli flushall >/dev/null
-    use_every_name
+    [ "$1" -lt "$many" ] || use_every_name
 }
 
 # Nearly all allowed, and no errors: else the figure is not what it says.
@@ -64,8 +64,8 @@ closed_loop() {
     i=0
     while [ "$i" -lt "$pairs" ]; do
         i=$((i + 1))
+        case $names-$* in 1000-* | 100-* | *--zipf*) [ "$i" -eq 1 ] || refill "$names" ;; esac
         theirs=$(plain_rate "$plain_clients" "$plain_pipeline" "$requests" "$theirs_names" "$capacity" "$period" 1)
-        case " $* " in *' --zipf '*) [ "$i" -eq 1 ] || refill ;; esac
         result=$(hirate_json "$seconds" "$this_limit" --names "$names" "$@")
         check_run "$result"
         ours=$(echo "$result" | json acquires_per_s)
@@ -108,13 +108,13 @@ one_in_flight() { # LOOP
         "$(printf '%.1f us' "$(column_median "$folder/pairs" '$4')")" "$(column_median "$folder/pairs" '$4 / $3')" 1.1 most
 }
 
-# look_at_cores MICROSECONDS: for half a second both cores only read the clock. stalled: the percentage of the time in which
-# each stood still for longer; reads: how many million times each read it. The server's core first.
+# look_at_cores MICROSECONDS: for a second both cores only read the clock. stalled: the percentage of the time in which each
+# stood still for longer; reads: how many million times each read it. The server's core first.
 look_at_cores() {
     [ -x "$folder/stalls" ] || cc_plain stalls
-    taskset -c "$server_core" "$folder/stalls" 0.5 "$1" >"$folder/server_core" &
+    taskset -c "$server_core" "$folder/stalls" 1 "$1" >"$folder/server_core" &
     client_pid=$!
-    on_client_core "$folder/stalls" 0.5 "$1" >"$folder/client_core"
+    on_client_core "$folder/stalls" 1 "$1" >"$folder/client_core"
     wait "$client_pid"
     client_pid=
     stalled="$(cut -d' ' -f1 "$folder/server_core") % and $(cut -d' ' -f1 "$folder/client_core") %"
@@ -161,6 +161,8 @@ denied() {
     i=0
     while [ "$i" -lt "$pairs" ]; do
         i=$((i + 1))
+        look_at_cores 1000
+        reads_before=$reads
         theirs=$(plain_rate "$plain_clients" "$plain_pipeline" "$requests" 1 1 3600000000 1)
         hirate_json "$seconds" 'flood token-bucket capacity=1 rate=1/h cache-denials=yes' --names 1 --in-flight 1024 \
             >"$folder/flood" &
@@ -176,7 +178,7 @@ denied() {
         echo "$theirs $ours" >>"$folder/pairs"
         echo "denied flood: $theirs/s, $ours/s, $(calc "$ours / $theirs"); $(json denied <"$folder/flood") denied," \
             "$(json calls <"$folder/flood") calls, $during of them during the flood;" \
-            "the cores read the clock $reads million times a second"
+            "the cores read the clock $reads_before million times a second before, $reads after"
     done
     row 'denied flood of one name' "$(rate "$(column_median "$folder/pairs" '$1')")" \
         "$(rate "$(column_median "$folder/pairs" '$2')")" "$(column_median "$folder/pairs" '$2 / $1')" 30 least

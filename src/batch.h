@@ -70,8 +70,8 @@ void hr_batch_note_denial(hr_batch *batch, const hr_call_key *entry, hr_denial d
 void hr_batch_remove(hr_batch *batch, hr_request *request);
 
 /* A call of what is ready, its requests CALLED; NULL when nothing is, or every call is in flight. No further key is
- * begun once it has `keys` of them, 1 … key_most. Where requests are for several keys it may get more: up to key_most,
- * or as many as the first request is for. */
+ * begun once it has `keys` of them, 1 … key_most. Where requests are for several keys it may get more: up to key_most, or
+ * as many as the first request is for. */
 hr_call *hr_batch_form(hr_batch *batch, enum hr_script_how how, uint32_t keys);
 /* The call is over; all its items have been answered or taken back. */
 void hr_batch_finish(hr_batch *batch, hr_call *call);

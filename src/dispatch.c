@@ -14,8 +14,8 @@
  * gather: the window is max_calls. See docs/benchmarks.md. */
 #define CALLS_GATHERING 2
 
-/* While keys repeat, a call takes this part of those that are ready. A key in flight cannot gather into its call any more:
- * the smaller the part of them in flight, the more each gathers, and the more one read and one write decide. */
+/* While keys repeat, a call takes this part of those that are ready. A key in flight cannot gather into its call any
+ * more: the smaller the part of them in flight, the more each gathers, and the more one read and one write decide. */
 #define CALL_KEYS_PART 16
 
 /* But at least as many as keep the server busy for a round trip, until the call after the next gets there; and so many

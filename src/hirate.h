@@ -503,8 +503,8 @@ typedef struct hirate_options {
     uint32_t max_pending;       /* requests waiting or in flight: 1 … 4194304. Default 65536 */
     uint32_t max_calls;         /* script calls in flight: 1 … 64; more than two only while full of distinct
                                    names. Default 6 */
-    uint32_t max_call_keys;     /* distinct names one call decides at most: 1 … 256; a call takes fewer while names
-                                   repeat, so that what waits gathers. Default 128 */
+    uint32_t max_call_keys;     /* keys (a name under a limit) one call decides: 1 … 256, or as many as one request is
+                                   for; fewer while they repeat, so that what waits gathers. Default 128 */
     uint32_t max_call_acquires; /* requests one call decides: 1 … 1024. Default 1024 */
     uint32_t max_denials;       /* denials remembered, see HIRATE_LIMIT_CACHE_DENIALS: 1 … 4194304, rounded up to a
                                    power of two, at least 4. Default 65536 */

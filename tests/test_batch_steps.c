@@ -263,7 +263,7 @@ static void test_long_keys_of_steps_end_a_call(void **state)
         }
         assert_int_equal(hr_batch_add(&f->batch, request, names), 0);
     }
-    for (hr_call *call; (call = hr_batch_form(&f->batch, HR_SCRIPT_BY_SHA, f->batch.key_most)) != NULL; taken += call->step_count)
+    for (hr_call *call; (call = hr_batch_form(&f->batch, HR_SCRIPT_BY_SHA, f->keys)) != NULL; taken += call->step_count)
         assert_true(call->key_bytes < HR_CALL_BYTES_MOST + HIRATE_PAIRS_MAX * (LEN + 4));
     assert_int_equal(taken, COUNT);
     stepping_free(f);
