@@ -20,7 +20,7 @@
 
 /* But at least as many as keep the server busy for a round trip, until the call after the next gets there; and so many
  * that what a call costs beside its keys is not felt. See docs/benchmarks.md. */
-#define KEY_US          2 /* a server is hardly done with a key sooner */
+#define KEY_US          3 /* a server takes about so long for a key */
 #define CALL_KEYS_LEAST 16
 
 /* How long a round trip is, is seen from calls that were alone, of not more keys than this. */
@@ -129,12 +129,13 @@ static void call_ended(hr_dispatch *dispatch, const hr_call *call)
         dispatch->text_in_flight = false;
 }
 
-/* The shortest counts, as each may have been delayed. */
+/* A shorter one is believed, a longer one little by little, as something may have delayed it. */
 static void note_round_trip(hr_dispatch *dispatch, const hr_call *call)
 {
-    const int64_t took_us = dispatch->now_us - call->sent_us;
-    if (call->alone && hr_call_keys(call) <= SMALL_CALL_KEYS && took_us < dispatch->round_trip_us)
-        dispatch->round_trip_us = took_us;
+    if (!call->alone || hr_call_keys(call) > SMALL_CALL_KEYS)
+        return;
+    const int64_t longer_us = dispatch->now_us - call->sent_us - dispatch->round_trip_us;
+    dispatch->round_trip_us += longer_us < 0 ? longer_us : longer_us / 64;
 }
 
 static void on_reply(void *arg, hr_link_call *link_call, const hr_link_reply *reply)
@@ -182,7 +183,7 @@ static void on_up(void *arg)
     dispatch->now_us = hr_link_now_us(dispatch->link);
     dispatch->stats.connects++;
     dispatch->text_needed = false; /* perhaps another server: ask by SHA1 first */
-    dispatch->room = true;
+    dispatch->room = false;
     dispatch->round_trip_us = hr_link_round_trip_us(dispatch->link);
     hr_breaker_probe_now(&dispatch->breaker, dispatch->now_us);
     clear_obstacle(dispatch);
@@ -219,7 +220,7 @@ static void on_down(void *arg, int error, const char *reason)
 /* What waits is mostly for distinct keys: gathering longer would not make a call decide more for each key. */
 static bool keys_are_distinct(const hr_dispatch *dispatch)
 {
-    return 4 * (uint64_t)dispatch->batch.repeated < dispatch->batch.ready;
+    return 8 * (uint64_t)dispatch->batch.repeated < dispatch->batch.ready;
 }
 
 static uint32_t clamp(int64_t value, uint32_t least, uint32_t most)
@@ -237,8 +238,7 @@ static uint32_t call_keys(const hr_dispatch *dispatch)
 
     if (dispatch->call_most == 1 || keys_are_distinct(dispatch))
         return most;
-    /* All goes at once, in two calls: the server goes on with the other while we go through the answers of one. */
-    if (dispatch->from_idle)
+    if (dispatch->from_idle) /* all goes at once, in two calls */
         return clamp(dispatch->in_flight ? ready : (ready + 1) / 2, least, most);
     return clamp(ready / CALL_KEYS_PART, clamp(dispatch->round_trip_us / KEY_US, least, most), most);
 }
@@ -305,7 +305,7 @@ static hr_request *first_due(const hr_dispatch *dispatch)
  * that arrive together come back together, and the server is idle while we go through their answers. */
 static void send_one_by_one(hr_dispatch *dispatch, bool only_full)
 {
-    dispatch->from_idle = dispatch->in_flight == 0;
+    dispatch->from_idle = dispatch->in_flight == 0 && !dispatch->room;
     while (can_send(dispatch) && (!only_full || call_would_be_full(dispatch)) && may_send(dispatch) &&
            send_call(dispatch))
         hr_link_flush(dispatch->link, dispatch->now_us);

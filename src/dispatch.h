@@ -43,8 +43,8 @@ typedef struct hr_dispatch {
     uint32_t in_flight;     /* calls */
     uint32_t call_most;
     bool room;              /* a reply came since the last flush */
-    bool from_idle;         /* nothing was in flight when this flush began */
-    int64_t round_trip_us;  /* on this connection, the shortest seen */
+    bool from_idle;         /* when this flush began nothing was in flight, nor had just come back */
+    int64_t round_trip_us;  /* of this connection */
     bool text_needed;       /* the server does not know the script */
     bool text_in_flight;
     bool losing;            /* a call's connection is ending */

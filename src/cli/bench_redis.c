@@ -15,8 +15,8 @@
  * The clock is read once for up to CLOCK_EVERY answers of a turn: a latency may be off by the time those take, a few
  * microseconds. Slots are made once; nothing is allocated per acquire.
  *
- * States, by fields: warming up with one acquire after the other, so that server and client have seen some, until the
- * last of them, or one that failed, has filled the flight and set begin_ns; measuring while
+ * States, by fields: warming up with one acquire after the other, so that server and client have seen some, for a moment
+ * or until one fails; the last of them fills the flight and sets begin_ns; measuring while
  * `measuring`; then draining until nothing is in flight or drain_ns has come.
  */
 #include "bench.h"
@@ -24,7 +24,8 @@
 
 #include <stdlib.h>
 
-enum { WARMING_ANSWERS = 16, CLOCK_EVERY = 16, OPEN_IN_FLIGHT = 65536, OPEN_TICK_US = 0, CLOSED_TICK_US = 10000 };
+enum { WARMING_ANSWERS = 64, WARMING_NS = 20000000 };
+enum { CLOCK_EVERY = 16, OPEN_IN_FLIGHT = 65536, OPEN_TICK_US = 0, CLOSED_TICK_US = 10000 };
 
 struct load;
 
@@ -45,6 +46,7 @@ typedef struct load {
     unsigned clock_uses; /* left before it is read again; 0 also at the start of a turn */
     bool measuring, draining;
     unsigned warmed; /* answers before measuring */
+    int64_t warm_ns; /* when warming up ends at the latest */
     uint64_t issued; /* open loop: due since begin_ns and taken care of */
     int64_t drain_ns;
 } load;
@@ -176,6 +178,14 @@ static void drain(load *l, int64_t now)
         cli_client_stop(&l->client);
 }
 
+/* The first answer may come late, so the time counts from then. */
+static bool is_warming(load *l, const hirate_result *result, int64_t now)
+{
+    if (l->warmed++ == 0)
+        l->warm_ns = now + WARMING_NS;
+    return result->verdict != HIRATE_VERDICT_NONE && l->warmed < WARMING_ANSWERS && now < l->warm_ns;
+}
+
 static void on_answer(hirate *h, const hirate_result *result, void *user)
 {
     (void)h;
@@ -194,7 +204,7 @@ static void on_answer(hirate *h, const hirate_result *result, void *user)
         submit(l, s, now);
         return;
     }
-    if (!l->measuring && !l->draining && result->verdict != HIRATE_VERDICT_NONE && ++l->warmed < WARMING_ANSWERS) {
+    if (!l->measuring && !l->draining && is_warming(l, result, now)) {
         submit(l, s, now);
         return;
     }
