@@ -18,8 +18,9 @@
  * more: the smaller the part of them in flight, the more each gathers, and the more one read and one write decide. */
 #define CALL_KEYS_PART 16
 
-/* But at least as many as keep the server busy for a round trip, until the call after the next gets there; and so many
- * that what a call costs beside its keys is not felt. See docs/benchmarks.md. */
+/* But at least as many as keep the server busy for a round trip, until the call after the next gets there, or for as long
+ * as the host's loop left it idle just now; and so many that what a call costs beside its keys is not felt. See
+ * docs/benchmarks.md. */
 #define KEY_US          3 /* a server takes about so long for a key */
 #define CALL_KEYS_LEAST 16
 
@@ -147,6 +148,8 @@ static void on_reply(void *arg, hr_link_call *link_call, const hr_link_reply *re
     dispatch->now_us = hr_link_now_us(dispatch->link);
     call_ended(dispatch, call);
     note_round_trip(dispatch, call);
+    if (dispatch->in_flight == 0)
+        dispatch->late_us = dispatch->now_us - dispatch->last_sent_us - 2 * (int64_t)dispatch->last_keys * KEY_US;
     if (reply->is_error) {
         refused(dispatch, call, reply);
     } else if (hr_verdicts_check(call, reply, &parts)) {
@@ -240,7 +243,8 @@ static uint32_t call_keys(const hr_dispatch *dispatch)
         return most;
     if (dispatch->from_idle) /* all goes at once, in two calls */
         return clamp(dispatch->in_flight ? ready : (ready + 1) / 2, least, most);
-    return clamp(ready / CALL_KEYS_PART, clamp(dispatch->round_trip_us / KEY_US, least, most), most);
+    const int64_t away_us = dispatch->late_us > dispatch->round_trip_us ? dispatch->late_us : dispatch->round_trip_us;
+    return clamp(ready / CALL_KEYS_PART, clamp(away_us / KEY_US, least, most), most);
 }
 
 static bool call_would_be_full(const hr_dispatch *dispatch)
@@ -283,6 +287,8 @@ static bool send_call(hr_dispatch *dispatch)
     }
     call->sent_us = dispatch->now_us;
     call->alone = dispatch->in_flight == 0;
+    dispatch->last_sent_us = dispatch->now_us;
+    dispatch->last_keys = hr_call_keys(call);
     dispatch->stats.calls++;
     dispatch->stats.call_acquires += hr_call_requests(call);
     dispatch->in_flight++;
@@ -322,8 +328,10 @@ void hr_dispatch_flush(hr_dispatch *dispatch)
     if (dispatch->closed)
         return;
     send_one_by_one(dispatch, false);
-    if (can_send(dispatch))
+    if (can_send(dispatch)) {
         dispatch->room = false;
+        dispatch->late_us = 0;
+    }
     hr_link_flush(dispatch->link, dispatch->now_us);
 }
 

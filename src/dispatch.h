@@ -45,6 +45,9 @@ typedef struct hr_dispatch {
     bool room;              /* a reply came since the last flush */
     bool from_idle;         /* when this flush began nothing was in flight, nor had just come back */
     int64_t round_trip_us;  /* of this connection */
+    int64_t last_sent_us;   /* when the last call was sent, of so many keys */
+    uint32_t last_keys;
+    int64_t late_us;        /* for about how long the server had been done with the last two when their answers were read */
     bool text_needed;       /* the server does not know the script */
     bool text_in_flight;
     bool losing;            /* a call's connection is ending */

@@ -38,8 +38,8 @@ typedef struct hr_link_reply {
 } hr_link_reply;
 
 /*
- * What the owner is told. Inside reply, lost, up and down it may only ask the link (now, round trip, due, retry, is up), and call
- * hr_link_good and hr_link_abandon; inside settled, and only there, it may do everything, also free the link.
+ * What the owner is told. Inside reply, lost, up and down it may only ask the link (now, round trip, due, retry, is up),
+ * and call hr_link_good and hr_link_abandon; inside settled, and only there, it may do everything, also free the link.
  */
 typedef struct hr_link_events {
     /* One for each call sent, in order, each exactly once: its reply, or that none will come. */

@@ -315,6 +315,22 @@ static void test_repeated_keys_go_in_small_calls_after_answers(void **state)
     answer_all(r, 400);
 }
 
+/* The loop comes by late, long after the server was done with the calls of 50 keys: larger ones are to keep it busy. */
+static void test_repeated_keys_go_in_larger_calls_of_a_late_loop(void **state)
+{
+    rig *r = *state;
+
+    turn_with_names(r, 100, 2);
+    assert_int_equal(turn_with_names(r, 100, 2), 0);
+    uint64_t before = sent_requests(r);
+    simserver_step(r->server, false);
+    sim_pass(r->world, 2 * 50 * 3 + 40 * 3);
+    sim_turn(r->world);
+    assert_int_equal(calls(r), 4);
+    assert_int_equal(sent_requests(r), before + 2 * (40 + 40));
+    answer_all(r, 400);
+}
+
 static void test_few_repeated_keys_go_in_one_call(void **state)
 {
     rig *r = *state;
@@ -505,6 +521,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_distinct_keys_fill_as_many_calls_as_may_be, open_wide, close_rig),
         cmocka_unit_test_setup_teardown(test_repeated_keys_go_at_once_from_idle, open_wide, close_rig),
         cmocka_unit_test_setup_teardown(test_repeated_keys_go_in_small_calls_after_answers, open_wide, close_rig),
+        cmocka_unit_test_setup_teardown(test_repeated_keys_go_in_larger_calls_of_a_late_loop, open_wide, close_rig),
         cmocka_unit_test_setup_teardown(test_few_repeated_keys_go_in_one_call, open_wide, close_rig),
         cmocka_unit_test_setup_teardown(test_one_call_at_a_time_takes_all, open_single, close_rig),
         cmocka_unit_test_setup_teardown(test_repeated_keys_go_in_small_calls, open_wide, close_rig),

@@ -16,8 +16,8 @@
  * microseconds. Slots are made once; nothing is allocated per acquire.
  *
  * States, by fields: warming up with one acquire after the other, so that server and client have seen some, for a moment
- * or until one fails; the last of them fills the flight and sets begin_ns; measuring while
- * `measuring`; then draining until nothing is in flight or drain_ns has come.
+ * or until one fails; the last of them fills the flight and sets begin_ns; measuring while `measuring`; then draining
+ * until nothing is in flight or drain_ns has come.
  */
 #include "bench.h"
 #include "say.h"
