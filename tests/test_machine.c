@@ -121,7 +121,7 @@ static void step(machine *m)
         simserver_step_clock(m->server, (int64_t)roll(m, 200000) - 100000);
         break;
     case 5:
-        for (uint64_t i = roll(m, 150); i > 0; i--)
+        for (uint64_t i = roll(m, 150); i > 0 && m->count < ASKED_MOST - 1000; i--) /* some are left for the end */
             machine_submit(m, false);
         break;
     case 6:
@@ -161,7 +161,7 @@ static void calm_down(machine *m)
         sim_pass(m->world, 20000);
         turn_all(m, false);
     }
-    CHECK(m, m->verdicts > before, "nothing is decided although nothing fails any more");
+    CHECK(m, m->verdicts > before, "nothing is decided although nothing fails any more (%zu asked)", m->count);
 }
 
 /* Those of the requests from `from` on that the server decided and their callers heard nothing of: it holds nothing
